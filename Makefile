@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV := .venv
+VENV_V4 := .venv-v4
+PIP_FLAGS := --quiet --disable-pip-version-check
+
+.PHONY: install test test-slow test-v4 lint format demo bench docs clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install $(PIP_FLAGS) --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV_V4)/.installed: pyproject.toml constraints-v4.txt
+	$(PYTHON) -m venv $(VENV_V4)
+	$(VENV_V4)/bin/pip install $(PIP_FLAGS) --constraint constraints-v4.txt --editable '.[test]'
+	touch $@
+
+test: install  ## the default tests, in a few minutes
+	$(VENV)/bin/python -m pytest
+
+test-slow: install  ## the tests that take longer
+	$(VENV)/bin/python -m pytest -m slow
+
+test-v4: $(VENV_V4)/.installed  ## the same tests under transformers 4.57
+	$(VENV_V4)/bin/python -m pytest
+
+lint: install
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+format: install
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+demo: install  ## the main job
+	$(VENV)/bin/headwise demo
+
+bench: install  ## every benchmark, quickly
+	for name in shrink_speed language_masks; do $(VENV)/bin/python -m benchmarks.$$name --quick || exit 1; done
+
+docs: install
+	$(VENV)/bin/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) $(VENV_V4) site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Counted and interleaved comparisons; each takes --quick, prints what it compares and ends with one line of JSON."""

@@ -1,0 +1,33 @@
+"""Timing on a noisy machine: everything in turn, again and again, compared by the ratios of each round."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def interleave(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call in each round; the order turns round every time, after one round to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            start = time.perf_counter()
+            calls[name]()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def median_ratio(over: list[float], under: list[float]) -> float:
+    """The median, over rounds, of one call's time divided by another's."""
+    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+
+
+def count_flops(call: Callable[[], object]) -> int:
+    """Floating-point operations of matrix products and attention, as PyTorch counts them."""
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        call()
+    return int(counter.get_total_flops())

@@ -1,0 +1,142 @@
+"""The commands, each a thin layer over one function of the library."""
+
+import dataclasses
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headwise import __version__
+from headwise.architectures import FAMILIES
+from headwise.demo import run_demo
+from headwise.errors import HeadwiseError
+from headwise.files import new_folder
+from headwise.heads import HeadMap, find_heads
+from headwise.masks import HeadMask
+from headwise.models import load_model, load_skeleton, load_tokenizer
+from headwise.pruning import fold, save_pruned, shrink
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name on the hub, or a folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+
+
+class Export(StrEnum):
+    """What `headwise prune` writes."""
+
+    mask = "mask"
+    folded = "folded"
+    shrunk = "shrunk"
+
+
+class Listing(StrEnum):
+    """What `headwise ls` can list."""
+
+    architectures = "architectures"
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Find the attention heads that hurt a language, prove it, and remove them."""
+    if version:
+        typer.echo(f"headwise {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRemoteCode = False) -> None:
+    """Show the attention sites of a model."""
+    found = find_heads(load_skeleton(model, trust_remote_code))
+    if as_json:
+        typer.echo(json.dumps({"model": model, "family": found.family.name, "sites": _site_rows(found)}))
+        return
+    table = Table(title=f"{model}: {len(found.players())} heads in {len(found.sites)} sites ({found.family.name})")
+    for column in ("site", "heads", "head width", "key-value heads", "output projection"):
+        table.add_column(column)
+    for site in _site_rows(found):
+        table.add_row(*(str(site[key]) for key in ("site", "heads", "head_width", "kv_heads", "output")))
+    Console().print(table)
+
+
+@app.command()
+def prune(
+    model: ModelName,
+    mask: Annotated[Path, typer.Option("--mask", help="A mask file: which heads stay.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
+    export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    trust_remote_code: TrustRemoteCode = False,
+) -> None:
+    """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    chosen = HeadMask.load(mask)
+    loaded = load_model(model, trust_remote_code)
+    chosen.check(find_heads(loaded))
+    languages = (chosen.language,) if chosen.language else ()
+    tokenizer = load_tokenizer(model, trust_remote_code)
+    match export:
+        case Export.shrunk:
+            save_pruned(shrink(loaded, chosen, inplace=True), out, tokenizer, languages, overwrite)
+        case Export.folded:
+            _save_folded(fold(loaded, chosen, inplace=True), tokenizer, out, overwrite)
+        case Export.mask:
+            with new_folder(out, overwrite) as draft:
+                chosen.save(draft / "mask.json")
+    removed = len(chosen.off)
+    typer.echo(f"{out}: {export.value}, {removed} of {removed + chosen.count} heads removed")
+
+
+@app.command()
+def demo(as_json: AsJson = False) -> None:
+    """Prune a small model, save it, load it again and compare: offline, in seconds."""
+    result = run_demo()
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(result)))
+        return
+    before, after = result.parameters
+    typer.echo(f"A small XLM-R with random weights: {result.heads} heads, {before:,} parameters.")
+    typer.echo(f"Cut out {result.removed} heads, saved, loaded again: {after:,} parameters.")
+    typer.echo(f"Its logits agree with the gated whole model to {result.difference:.1e}")
+    typer.echo(f"(removing the heads changes them by up to {result.effect:.1e}).")
+
+
+@app.command(name="ls")
+def list_things(what: Listing, as_json: AsJson = False) -> None:
+    """List what headwise knows: architectures."""
+    rows = [{"family": family.name, "model_types": list(family.model_types)} for family in FAMILIES]
+    if as_json:
+        typer.echo(json.dumps({what.value: rows}))
+        return
+    table = Table("family", "model types", "stacks", title=what.value)
+    for family in FAMILIES:
+        stacks = ", ".join(dict.fromkeys(site.stack for site in family.sites))
+        table.add_row(family.name, ", ".join(family.model_types), stacks)
+    Console().print(table)
+
+
+def _site_rows(found: HeadMap) -> list[dict[str, Any]]:
+    return [
+        {
+            "site": site.name,
+            "heads": len(site.heads),
+            "head_width": site.head_width,
+            "kv_heads": site.kv_heads,
+            "output": site.output,
+        }
+        for site in found.sites
+    ]
+
+
+def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
+    with new_folder(out, overwrite) as draft:
+        try:
+            model.save_pretrained(draft)
+        except OSError as error:
+            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)

@@ -1,0 +1,79 @@
+"""Files that are whole or not there: written under a temporary name, then renamed."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import HeadwiseError
+
+
+def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
+    """Write JSON under a temporary name, then rename: a reader never sees half a file."""
+    text = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(target)
+    except OSError as error:
+        raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str, Any]:
+    """Read a JSON file of ours and check what it says it is."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HeadwiseError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
+    except json.JSONDecodeError as error:
+        raise HeadwiseError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise HeadwiseError(f"{path}: not a {form} file: its 'format' is not {form!r}")
+    if data.get("version") != version:
+        raise HeadwiseError(
+            f"{path}: version {data.get('version')} of {form}, but this headwise reads version {version}"
+        )
+    return data
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
+    """A folder to fill that appears under its name only when the body has ended well.
+
+    Args:
+        path: The folder's final name.
+        overwrite: Replace a folder that is there; otherwise one with anything in it is an error.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise HeadwiseError(f"{target}: a file of that name is in the way")
+    if not overwrite and target.is_dir() and any(target.iterdir()):
+        raise HeadwiseError(f"{target}: the folder is not empty: choose another, or overwrite it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        draft.chmod(0o755)
+        yield draft
+        _swap_in(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _swap_in(draft: Path, target: Path) -> None:
+    """Rename draft to target; what stood there is moved aside first and deleted last."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    aside = draft.with_name(f"{draft.name}.old")
+    target.rename(aside)
+    draft.rename(target)
+    shutil.rmtree(aside)

@@ -1,0 +1,195 @@
+"""Gates: turning heads, feed-forward blocks or layers off, down or on while a model runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headwise.errors import HeadwiseError
+from headwise.heads import HeadMap, Players, base_model, find_heads
+from headwise.masks import HeadMask
+
+
+@contextmanager
+def gated(
+    model: nn.Module,
+    gates: HeadMask | Tensor,
+    players: Players = "heads",
+    heads: HeadMap | None = None,
+) -> Iterator[None]:
+    """Run a model under gates.
+
+    A head's gate multiplies its output before the site's output projection. A feed-forward block's gate
+    multiplies what the block adds to the residual stream, its bias included. A layer's gate moves from the
+    layer's input (0, as if the layer were not there) to its output (1). Inside `generate`, the gates of a row
+    follow it through the copies that beam search and sampling make.
+
+    Args:
+        model: A transformers model, or a PEFT model around one.
+        gates: A mask, a tensor (players,) for the whole batch, or a tensor (rows, players) with one row for
+            each row of the batch. Real gates may require gradients.
+        players: What the gates belong to: `heads`, `ffn` or `layers`. A mask says so itself.
+        heads: The model's head map, if it is at hand: saves finding it again.
+
+    Raises:
+        HeadwiseError: The gates do not fit the model or the batch, or the model is gated already.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8)
+        >>> model = BertModel(config).eval()
+        >>> tokens = torch.tensor([[1, 2, 3]])
+        >>> with torch.no_grad(), gated(model, torch.tensor([1.0, 0.0])):
+        ...     one_head = model(tokens).last_hidden_state
+        >>> bool((one_head == model(tokens).last_hidden_state).all())
+        False
+    """
+    heads = heads or find_heads(model)
+    if isinstance(gates, HeadMask):
+        gates.check(heads)
+        players, gates = gates.kind, gates.tensor()
+    base = base_model(model)
+    rows = _Rows(gates)
+    names = heads.players(players)
+    if gates.dim() not in (1, 2) or gates.shape[-1] != len(names):
+        raise HeadwiseError(
+            f"gates of shape {tuple(gates.shape)} do not fit {heads.model}: it has {len(names)} {players}, "
+            f"so expected ({len(names)},) or (rows, {len(names)})"
+        )
+    if any(isinstance(hook, _Hook) for module in base.modules() for hook in _hooks_of(module)):
+        raise HeadwiseError("the model is gated already: leave the inner gated(...), or combine the gates into one")
+    with ExitStack() as stack:
+        for module, hook in _make_hooks(base, heads, players, rows):
+            stack.callback(hook.attach(module).remove)
+        stack.enter_context(_repeating_in_generate(base, rows))
+        yield
+
+
+class _Rows:
+    """The gates of a batch, row by row."""
+
+    def __init__(self, gates: Tensor) -> None:
+        self.gates = gates
+        self.generating = False
+
+    def select(self, columns: slice, batch: Tensor) -> Tensor:
+        """The gates (heads,) or (batch, heads) in the columns, for a tensor whose first axis is the batch."""
+        gates = self.gates[..., columns]
+        if gates.dim() == 1:
+            return gates
+        rows, size = gates.shape[0], batch.shape[0]
+        if batch.dim() < 3:
+            raise HeadwiseError(
+                "gates per row need a batch of shape (rows, tokens, features): the model has packed its rows "
+                "into one, as flash attention does; load it with attn_implementation='sdpa'"
+            )
+        if size == rows:
+            return gates
+        if self.generating and size % rows == 0:  # generate() repeats each row for its beams or samples
+            return gates.repeat_interleave(size // rows, dim=0)
+        raise HeadwiseError(f"the gates have {rows} rows, but the batch has {size}")
+
+
+class _Hook:
+    """What all gates share: their columns, and the gates in the shape and type of what they multiply."""
+
+    def __init__(self, rows: _Rows, columns: slice, width: int = 1) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.width = width
+        self._ready: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+
+    def gates_for(self, batch: Tensor) -> Tensor:
+        """The gates spread to (heads·width,) or (batch, 1, heads·width)."""
+        key = (batch.shape[0], batch.dtype, batch.device)
+        if (ready := self._ready.get(key)) is not None:
+            return ready
+        gates = self.rows.select(self.columns, batch).to(batch.device, batch.dtype)
+        if self.width > 1:
+            gates = gates.repeat_interleave(self.width, dim=-1)
+        gates = gates.unsqueeze(1) if gates.dim() == 2 else gates
+        if not gates.requires_grad:  # a kept graph would be freed by the first backward pass
+            self._ready[key] = gates
+        return gates
+
+    def attach(self, module: nn.Module) -> Any:
+        """Put the hook on a module; the handle removes it."""
+        raise NotImplementedError
+
+
+class _HeadGate(_Hook):
+    """Multiplies the input of an output projection."""
+
+    def attach(self, module: nn.Module) -> Any:
+        return module.register_forward_pre_hook(self)
+
+    def __call__(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        context, *rest = args  # (batch, tokens, heads·width)
+        return context * self.gates_for(context), *rest
+
+
+class _BlockGate(_Hook):
+    """Multiplies the output of a feed-forward block."""
+
+    def attach(self, module: nn.Module) -> Any:
+        return module.register_forward_hook(self)
+
+    def __call__(self, _module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return output * self.gates_for(output)  # (batch, tokens, features)
+
+
+class _LayerGate(_Hook):
+    """Moves from a layer's input to its output."""
+
+    def attach(self, module: nn.Module) -> Any:
+        return module.register_forward_hook(self, with_kwargs=True)
+
+    def __call__(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        before: Tensor = args[0] if args else kwargs["hidden_states"]
+        after: Tensor = output[0] if isinstance(output, tuple) else output
+        mixed = torch.lerp(before, after, self.gates_for(after))
+        return (mixed, *output[1:]) if isinstance(output, tuple) else mixed
+
+
+def _make_hooks(base: Any, heads: HeadMap, players: Players, rows: _Rows) -> Iterator[tuple[nn.Module, _Hook]]:
+    if players == "heads":
+        for site, columns in heads.spans():
+            if site.heads:
+                yield base.get_submodule(site.output), _HeadGate(rows, columns, site.head_width)
+        return
+    hook, blocks = (_BlockGate, heads.feed_forward) if players == "ffn" else (_LayerGate, heads.layers)
+    for index, block in enumerate(blocks):
+        yield base.get_submodule(block.path), hook(rows, slice(index, index + 1))
+
+
+def _hooks_of(module: nn.Module) -> Iterator[Callable[..., Any]]:
+    yield from module._forward_pre_hooks.values()
+    yield from module._forward_hooks.values()
+
+
+@contextmanager
+def _repeating_in_generate(base: Any, rows: _Rows) -> Iterator[None]:
+    """Let rows be repeated while `generate` runs, and only then: elsewhere a longer batch is a mistake.
+
+    `generate` is shadowed on this one model, not on its class, and uncovered again at the end.
+    """
+    original = getattr(base, "generate", None)
+    if original is None or rows.gates.dim() == 1:
+        yield
+        return
+
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        rows.generating = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            rows.generating = False
+
+    base.generate = generate
+    try:
+        yield
+    finally:
+        del base.generate

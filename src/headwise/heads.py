@@ -1,0 +1,275 @@
+"""Finding the attention heads of a model: the only place that turns a family's row into modules."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from headwise.architectures import FAMILIES, BlockRow, Family, Projection, SiteRow, Stack, known_model_types
+from headwise.errors import HeadwiseError, UnknownFamilyError
+
+Players = Literal["heads", "ffn", "layers"]
+
+#: Attribute of `model.config` that records which heads `shrink` has cut out, by site.
+PRUNED_ATTRIBUTE = "headwise_pruned"
+
+_STACKS: tuple[Stack, ...] = ("encoder", "decoder", "cross")
+_FINGERPRINT_WEIGHTS = 1024
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention module.
+
+    Attributes:
+        stack: `encoder`, `decoder` (self-attention) or `cross` (decoder to encoder).
+        layer: Counted from 0, as transformers counts.
+        heads: The heads it has, by their number in the unpruned model.
+        head_width: Features per head.
+        kv_of: For each head, which of the site's key-value heads it reads.
+        attention: Name of the module that computes the attention.
+        projections: The maps into the heads, by full module name.
+        output: Name of the output projection, whose input the gates multiply.
+    """
+
+    stack: Stack
+    layer: int
+    heads: tuple[int, ...]
+    head_width: int
+    kv_of: tuple[int, ...]
+    attention: str
+    projections: tuple[Projection, ...]
+    output: str
+
+    @property
+    def name(self) -> str:
+        """Stack and layer, as in `encoder.5`."""
+        return f"{self.stack}.{self.layer}"
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """The names of its heads, as in `encoder.5.4`."""
+        return tuple(f"{self.name}.{head}" for head in self.heads)
+
+    @property
+    def kv_heads(self) -> int:
+        """How many key-value heads its heads share."""
+        return len(set(self.kv_of))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A feed-forward block or a whole layer: `path` names the module whose output is gated."""
+
+    stack: Stack
+    layer: int
+    path: str
+    kind: Literal["ffn", "layer"]
+
+    @property
+    def name(self) -> str:
+        """Stack, kind and layer, as in `encoder.ffn.5`."""
+        return f"{self.stack}.{self.kind}.{self.layer}"
+
+
+@dataclass(frozen=True)
+class HeadMap:
+    """The heads, feed-forward blocks and layers of one model, in the order in which players are counted.
+
+    Attributes:
+        model: Name or path of the model, as its config gives it.
+        family: The row that describes it.
+        sites: Attention sites: encoder, decoder, cross, each by layer.
+        feed_forward: Feed-forward blocks in the same order.
+        layers: Whole layers in the same order.
+        fingerprint: Identifies the attention weights, whatever their dtype; None for a model without weights.
+    """
+
+    model: str
+    family: Family
+    sites: tuple[Site, ...]
+    feed_forward: tuple[Block, ...]
+    layers: tuple[Block, ...]
+    fingerprint: str | None
+
+    def players(self, kind: Players = "heads") -> tuple[str, ...]:
+        """The names of all players of a kind, in order."""
+        match kind:
+            case "heads":
+                return tuple(name for site in self.sites for name in site.players)
+            case "ffn":
+                return tuple(block.name for block in self.feed_forward)
+            case "layers":
+                return tuple(block.name for block in self.layers)
+        raise HeadwiseError(f"players must be 'heads', 'ffn' or 'layers', not {kind!r}")
+
+    def spans(self) -> Iterator[tuple[Site, slice]]:
+        """Each site with the slice of the head players that are its own."""
+        start = 0
+        for site in self.sites:
+            stop = start + len(site.heads)
+            yield site, slice(start, stop)
+            start = stop
+
+
+def base_model(model: nn.Module) -> Any:
+    """The transformers model itself, without a PEFT wrapper around it."""
+    unwrap = getattr(model, "get_base_model", None)
+    return unwrap() if unwrap is not None else model
+
+
+def find_heads(model: nn.Module) -> HeadMap:
+    """Find every attention site, feed-forward block and layer of a transformers model.
+
+    Works on bare and task models, under PEFT, and on models pruned by headwise, whose heads keep the numbers
+    they had before.
+
+    Args:
+        model: A transformers model, or a PEFT model around one.
+
+    Raises:
+        UnknownFamilyError: The family has no row in `headwise.architectures`.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=2, num_attention_heads=4,
+        ...                     intermediate_size=8)
+        >>> heads = find_heads(BertModel(config))
+        >>> len(heads.players()), heads.players()[:2]
+        (8, ('encoder.0.0', 'encoder.0.1'))
+    """
+    base = base_model(model)
+    family = _family_of(base)
+    names = [name for name, _ in base.named_modules()]
+    found = [(row, layer, path) for row in family.sites for layer, path in _matches(row.path, names)]
+    if not found:
+        raise HeadwiseError(f"{type(base).__name__} has no attention module that matches the row of {family.name}")
+    sites = [_site(base, family, row, layer, path) for row, layer, path in found]
+    sites.sort(key=lambda site: (_STACKS.index(site.stack), site.layer))
+    return HeadMap(
+        model=getattr(base.config, "name_or_path", "") or type(base).__name__,
+        family=family,
+        sites=tuple(sites),
+        feed_forward=_blocks(base, family.feed_forward, names, "ffn"),
+        layers=_blocks(base, family.layers, names, "layer"),
+        fingerprint=_fingerprint(base, sites),
+    )
+
+
+def _family_of(base: Any) -> Family:
+    config = getattr(base, "config", None)
+    model_type = getattr(config, "model_type", None)
+    if model_type is None:
+        raise UnknownFamilyError(f"{type(base).__name__} is not a transformers model: it has no config.model_type")
+    if getattr(config, "slow_but_exact", False) and getattr(config, "pretraining_tp", 1) > 1:
+        raise HeadwiseError("BLOOM with slow_but_exact bypasses its output projection: set config.slow_but_exact=False")
+    for family in FAMILIES:
+        if model_type in family.model_types:
+            return family
+    raise UnknownFamilyError(
+        f"the family '{model_type}' ({type(base).__name__}) is unknown: add a row for it to FAMILIES in "
+        f"headwise/architectures.py (known: {', '.join(known_model_types())})"
+    )
+
+
+def _matches(pattern: str, names: list[str]) -> Iterator[tuple[int, str]]:
+    """Module names that end in the pattern, with the layer number that stands at `*`."""
+    expression = re.compile(r"(?:^|\.)" + re.escape(pattern).replace(r"\*", r"(\d+)") + "$")
+    for name in names:
+        if match := expression.search(name):
+            yield int(match.group(1)), name
+
+
+def _stack(base: Any, stack: Stack) -> Stack:
+    """BERT-like models used as causal decoders keep their modules under `encoder`."""
+    return "decoder" if stack == "encoder" and getattr(base.config, "is_decoder", False) else stack
+
+
+def _site(base: Any, family: Family, row: SiteRow, layer: int, path: str) -> Site:
+    attention = f"{path}.{row.attention}" if row.attention else path
+    module = base.get_submodule(attention)
+    width = int(getattr(module, family.head_width))
+    output = f"{path}.{row.output}"
+    projections = tuple(
+        Projection(f"{path}.{projection.path}", projection.parts, projection.layout)
+        for projection in row.projections
+        if _has_module(base, f"{path}.{projection.path}")
+    )
+    stack = _stack(base, row.stack)
+    kept = weight_shape(base.get_submodule(output))[1] // width
+    removed = set((getattr(base.config, PRUNED_ATTRIBUTE, None) or {}).get(f"{stack}.{layer}", ()))
+    heads = tuple(head for head in range(kept + len(removed)) if head not in removed)
+    return Site(
+        stack, layer, heads, width, _kv_of(base, module, projections, kept, width), attention, projections, output
+    )
+
+
+def _has_module(base: nn.Module, path: str) -> bool:
+    parent, _, name = path.rpartition(".")
+    return hasattr(base.get_submodule(parent), name)
+
+
+def _kv_of(
+    base: nn.Module, attention: nn.Module, projections: tuple[Projection, ...], heads: int, width: int
+) -> tuple[int, ...]:
+    """Which key-value head each head reads: a pruned site may hold an uneven map, others are even."""
+    if heads == 0:
+        return ()
+    uneven = getattr(attention, "kv_index", None)
+    if uneven is not None:
+        return tuple(int(index) for index in cast(Tensor, uneven).tolist())
+    keys = next(projection for projection in projections if "k" in projection.parts)
+    kv_heads = weight_shape(base.get_submodule(keys.path))[0] // (width * len(keys.parts))
+    return tuple(head * kv_heads // heads for head in range(heads))
+
+
+def _blocks(
+    base: Any, rows: tuple[BlockRow, ...], names: list[str], kind: Literal["ffn", "layer"]
+) -> tuple[Block, ...]:
+    blocks = [
+        Block(_stack(base, row.stack), layer, path, kind) for row in rows for layer, path in _matches(row.path, names)
+    ]
+    return tuple(sorted(blocks, key=lambda block: (_STACKS.index(block.stack), block.layer)))
+
+
+def is_transposed(layer: nn.Module) -> bool:
+    """Whether a linear layer keeps its weight as (inputs, outputs), as GPT-2's Conv1D does."""
+    return type(layer).__name__ == "Conv1D"
+
+
+def weight_shape(layer: nn.Module) -> tuple[int, int]:
+    """(outputs, inputs) of a linear layer, a Conv1D or a PEFT layer around one."""
+    layer = cast(nn.Module, getattr(layer, "base_layer", layer))
+    rows, columns = cast(Tensor, layer.weight).shape
+    return (columns, rows) if is_transposed(layer) else (rows, columns)
+
+
+def _fingerprint(base: nn.Module, sites: list[Site]) -> str | None:
+    """Hash of the signs of a spread of attention weights: casting keeps them, training does not."""
+    digest = hashlib.sha256()
+    for site in sites:
+        for path in (*(projection.path for projection in site.projections), site.output):
+            weight = _effective_weight(base.get_submodule(path))
+            if weight.is_meta:
+                return None
+            step = max(1, weight.numel() // _FINGERPRINT_WEIGHTS)
+            signs = (weight.flatten()[::step] > 0).cpu().numpy()
+            digest.update(f"{site.name}:{tuple(weight.shape)}".encode())
+            digest.update(np.packbits(signs).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _effective_weight(layer: nn.Module) -> Tensor:
+    """A layer's weight with what its active LoRA adapters add, as merging them would."""
+    any_layer = cast(Any, layer)
+    weight = cast(Tensor, getattr(layer, "base_layer", any_layer).weight).detach()
+    if not hasattr(layer, "get_delta_weight") or any_layer.merged or any_layer.disable_adapters:
+        return weight
+    for adapter in any_layer.active_adapters:
+        if adapter in any_layer.lora_A:
+            weight = weight + any_layer.get_delta_weight(adapter).detach().to(weight.dtype)
+    return weight

@@ -1,0 +1,205 @@
+"""Which players are on: a frozen set with the model it belongs to, saved as a small JSON file."""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import torch
+from torch import Tensor
+
+from headwise.errors import HeadwiseError, MaskMismatchError
+from headwise.files import read_json, write_json
+from headwise.heads import HeadMap, Players
+
+_FORMAT = "headwise-mask"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class HeadMask:
+    """A set of heads (or feed-forward blocks, or layers) that are on.
+
+    Masks are sets of what is on: `a & b` keeps what both keep, `a | b` what either keeps, `a - b` what only
+    `a` keeps, and `~a` turns everything round.
+
+    Attributes:
+        players: Every player of the model, in the model's order.
+        on: For each player whether it is on.
+        kind: What the players are.
+        model: Name of the model, for people.
+        fingerprint: The weights that the mask belongs to; None fits any weights of this shape.
+        language: The language that the mask was made for, if any.
+
+    Example:
+        >>> mask = HeadMask(("encoder.0.0", "encoder.0.1"), (True, False))
+        >>> mask.off, mask.count
+        (('encoder.0.1',), 1)
+    """
+
+    players: tuple[str, ...]
+    on: tuple[bool, ...]
+    kind: Players = "heads"
+    model: str = ""
+    fingerprint: str | None = None
+    language: str | None = None
+
+    @classmethod
+    def full(cls, heads: HeadMap, kind: Players = "heads", language: str | None = None) -> "HeadMask":
+        """The mask of a model with everything on."""
+        players = heads.players(kind)
+        return cls(players, (True,) * len(players), kind, heads.model, heads.fingerprint, language)
+
+    @classmethod
+    def without(
+        cls, heads: HeadMap, off: Iterable[str], kind: Players = "heads", language: str | None = None
+    ) -> "HeadMask":
+        """The mask of a model with the named players off, the others on.
+
+        Raises:
+            HeadwiseError: A name is not one of the model's players.
+        """
+        removed = set(off)
+        full = cls.full(heads, kind, language)
+        if unknown := sorted(removed - set(full.players)):
+            first, last = full.players[0], full.players[-1]
+            raise HeadwiseError(f"{heads.model} has no player {unknown[0]!r}: its {kind} run from {first} to {last}")
+        return dataclasses.replace(full, on=tuple(name not in removed for name in full.players))
+
+    @property
+    def off(self) -> tuple[str, ...]:
+        """The names of the players that are off."""
+        return tuple(name for name, on in zip(self.players, self.on, strict=True) if not on)
+
+    @property
+    def count(self) -> int:
+        """How many players are on."""
+        return sum(self.on)
+
+    def tensor(self) -> Tensor:
+        """The mask as booleans, (players,)."""
+        return torch.tensor(self.on, dtype=torch.bool)
+
+    def __and__(self, other: "HeadMask") -> "HeadMask":
+        return self._combine(other, [a and b for a, b in zip(self.on, other.on, strict=False)])
+
+    def __or__(self, other: "HeadMask") -> "HeadMask":
+        return self._combine(other, [a or b for a, b in zip(self.on, other.on, strict=False)])
+
+    def __sub__(self, other: "HeadMask") -> "HeadMask":
+        return self._combine(other, [a and not b for a, b in zip(self.on, other.on, strict=False)])
+
+    def __invert__(self) -> "HeadMask":
+        return dataclasses.replace(self, on=tuple(not on for on in self.on))
+
+    def _combine(self, other: "HeadMask", on: list[bool]) -> "HeadMask":
+        self._require(other.players, other.kind, other.fingerprint, other.model)
+        language = self.language if self.language == other.language else None
+        return dataclasses.replace(self, on=tuple(on), language=language)
+
+    def check(self, heads: HeadMap) -> None:
+        """Make sure that the mask belongs to a model.
+
+        Raises:
+            MaskMismatchError: The model has other players or other weights.
+        """
+        self._require(heads.players(self.kind), self.kind, heads.fingerprint, heads.model)
+
+    def moved_to(self, heads: HeadMap) -> "HeadMask":
+        """The same heads on and off, for another model with the same players.
+
+        This is how a mask found on one checkpoint is put on purpose on another: the pre-trained model that a
+        tuned one came from, or one tuned further.
+        """
+        return dataclasses.replace(self, fingerprint=None)._bound_to(heads)
+
+    def _bound_to(self, heads: HeadMap) -> "HeadMask":
+        self.check(heads)
+        return dataclasses.replace(self, model=heads.model, fingerprint=heads.fingerprint)
+
+    def _require(self, players: tuple[str, ...], kind: Players, fingerprint: str | None, model: str) -> None:
+        if self.kind != kind or self.players != players:
+            raise MaskMismatchError(
+                f"the mask is for {self.model or 'a model'} with {describe_shape(self.players)} ({self.kind}), "
+                f"but {model or 'the other'} has {describe_shape(players)} ({kind})"
+            )
+        if None not in (self.fingerprint, fingerprint) and self.fingerprint != fingerprint:
+            raise MaskMismatchError(
+                f"the mask is for the weights {self.fingerprint} ({self.model}), but {model} has the weights "
+                f"{fingerprint}: use mask.moved_to(find_heads(model)) if that is what you want"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mask as JSON, atomically."""
+        write_json(path, {"format": _FORMAT, "version": _VERSION, **self.to_dict()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "HeadMask":
+        """Read a mask that `save` wrote, or one written by hand.
+
+        Raises:
+            HeadwiseError: The file is missing, or not a mask; the message names it and the field.
+        """
+        return cls.from_dict(read_json(path, _FORMAT, _VERSION), source=str(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mask as plain data: `shape` gives a site's heads (or how many), `off` those that are off."""
+        return {
+            "players": self.kind,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "language": self.language,
+            "shape": {site: _compact(indices) for site, indices in group_players(self.players).items()},
+            "off": group_players(self.off),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], source: str = "mask") -> "HeadMask":
+        """The mask that `to_dict` described."""
+        kind = data.get("players")
+        if kind not in get_args(Players):
+            raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(Players))}, not {kind!r}")
+        players = ungroup_players(data.get("shape"), f"{source}: 'shape'")
+        off = set(ungroup_players(data.get("off"), f"{source}: 'off'", counts=False))
+        if unknown := sorted(off - set(players)):
+            raise HeadwiseError(f"{source}: 'off' names {unknown[0]}, which 'shape' does not have")
+        return cls(
+            players=players,
+            on=tuple(name not in off for name in players),
+            kind=cast(Players, kind),
+            model=str(data.get("model") or ""),
+            fingerprint=data.get("fingerprint"),
+            language=data.get("language"),
+        )
+
+
+def group_players(players: Iterable[str]) -> dict[str, list[int]]:
+    """Player names by site: `encoder.5.4` becomes `{"encoder.5": [4]}`."""
+    groups: dict[str, list[int]] = {}
+    for name in players:
+        site, _, index = name.rpartition(".")
+        groups.setdefault(site, []).append(int(index))
+    return groups
+
+
+def ungroup_players(groups: Any, source: str, counts: bool = True) -> tuple[str, ...]:
+    """The names behind `group_players`; with `counts` a site may give how many heads it has."""
+    if not isinstance(groups, dict):
+        raise HeadwiseError(f"{source} must be an object such as {{'encoder.0': [3, 7]}}")
+    names: list[str] = []
+    for site, value in groups.items():
+        indices = list(range(value)) if counts and type(value) is int else value
+        if not isinstance(indices, list) or not all(type(index) is int and index >= 0 for index in indices):
+            raise HeadwiseError(f"{source}, {site!r}: expected a list of head numbers, found {value!r}")
+        names.extend(f"{site}.{index}" for index in indices)
+    return tuple(names)
+
+
+def describe_shape(players: tuple[str, ...]) -> str:
+    """A player list in a few words, for error messages: `144 players (encoder.0.0 … encoder.11.11)`."""
+    return f"{len(players)} players ({players[0]} … {players[-1]})" if players else "no players"
+
+
+def _compact(indices: list[int]) -> int | list[int]:
+    return len(indices) if indices == list(range(len(indices))) else indices

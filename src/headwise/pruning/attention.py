@@ -1,0 +1,197 @@
+"""How the attention of a pruned site differs from its family's own.
+
+Most sites need nothing: their code infers the number of heads. The rest get a subclass of their own class
+(on the one module, not on the class) or, where heads share keys and values unevenly, an attention function.
+"""
+
+import copy
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, EncoderDecoderCache
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from headwise.architectures import Family, Position
+from headwise.heads import Site
+
+_GROUPED = "headwise_grouped"
+
+
+def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[int], kv_index: list[int]) -> None:
+    """Make an attention module, whose projections are cut already, run with the heads it has left.
+
+    Args:
+        module: The attention module.
+        family: Its family.
+        site: The site as it was before the cut.
+        kept: Positions, within the site before the cut, of the heads that are left.
+        kv_index: For each head left, which of the key-value heads that are left it reads.
+    """
+    for name in family.head_counts:
+        _set_if_there(module, name, len(kept))
+    for name in family.widths:
+        _set_if_there(module, name, len(kept) * site.head_width)
+    if not kept:
+        _specialise(module, _EMPTIED[family.position], {"cross": site.stack == "cross", "output": _own_output(site)})
+        return
+    if family.position == "alibi":
+        # Of the alibi, which the model makes for all its heads, the site reads the rows of its own.
+        _specialise(module, _KeptAlibi)
+        module.register_buffer(
+            "alibi_heads", torch.tensor([site.heads[position] for position in kept]), persistent=False
+        )
+    if hasattr(module, "num_key_value_groups"):
+        _group_heads(module, kv_index)
+
+
+def own_bias(module: Any, table: nn.Embedding | None, kept: list[int]) -> None:
+    """Let a T5 attention compute its position bias itself, for its own heads, and pass none on.
+
+    T5's first layer computes the bias of its whole stack. Once sites differ in their heads, each needs its own
+    columns of that table: a few hundred numbers, looked up again in each layer.
+
+    Args:
+        module: The attention of some layer.
+        table: The biases (buckets, heads) that it used so far; None for cross-attention, which has none.
+        kept: Columns to keep.
+    """
+    _specialise(module, _OwnBias)
+    module.has_relative_attention_bias = table is not None and bool(kept)
+    if table is None or not kept:
+        module._modules.pop("relative_attention_bias", None)
+        return
+    weight = table.weight.detach()[:, kept].clone()
+    module.relative_attention_bias = nn.Embedding.from_pretrained(weight, freeze=not table.weight.requires_grad)
+
+
+def _set_if_there(module: nn.Module, name: str, value: int) -> None:
+    if hasattr(module, name):
+        setattr(module, name, value)
+
+
+def _own_output(site: Site) -> str | None:
+    """Name of the output projection inside the attention module, None where it lies outside."""
+    prefix = f"{site.attention}."
+    return site.output.removeprefix(prefix) if site.output.startswith(prefix) else None
+
+
+def _specialise(module: Any, mixin: type, attributes: dict[str, Any] | None = None) -> None:
+    """Give one module a subclass of its class."""
+    if not isinstance(module, mixin):
+        cls = type(module)
+        module.__class__ = type(f"{mixin.__name__.strip('_')}{cls.__name__}", (mixin, cls), attributes or {})
+
+
+class _Emptied:
+    """A site without heads: what is left is its output projection's bias."""
+
+    cross: ClassVar[bool]
+    output: ClassVar[str | None]
+    layer_idx: int
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return self._project(_hidden_states(args, kwargs), kwargs), None
+
+    def _project(self, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        if not self.cross:
+            self._hold_place(hidden, kwargs)
+        if self.output is None:
+            return hidden.new_zeros(*hidden.shape[:-1], 0)
+        bias = getattr(getattr(self, self.output), "bias", None)
+        return torch.zeros_like(hidden) if bias is None else bias.expand_as(hidden)
+
+    def _hold_place(self, hidden: Tensor, kwargs: dict[str, Any]) -> None:
+        """Tell the cache that these tokens were seen: it counts positions by the keys of its first layer."""
+        cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
+        if isinstance(cache, EncoderDecoderCache):
+            cache = cache.self_attention_cache
+        if cache is not None:
+            blank = hidden.new_zeros(hidden.shape[0], 1, hidden.shape[1], 1)
+            position = kwargs.get("cache_position")
+            cache.update(
+                blank, blank, self.layer_idx, *([{"cache_position": position}] if position is not None else [])
+            )
+
+
+class _EmptiedShared(_Emptied):
+    """The same for T5, which passes its position bias on: every other site computes its own."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        output = self._project(_hidden_states(args, kwargs), kwargs)
+        # Where output_attentions is an argument of its own, its caller expects a place for weights only with it.
+        optional = "output_attentions" in inspect.signature(super(_Emptied, self).forward).parameters  # type: ignore[misc]
+        return (output, None) if optional and not kwargs.get("output_attentions") else (output, None, None)
+
+
+class _EmptiedAlibi(_Emptied):
+    """The same for BLOOM, whose attention adds the residual itself."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        residual = args[1] if len(args) > 1 else kwargs["residual"]
+        return residual + self._project(_hidden_states(args, kwargs), kwargs), None
+
+
+_EMPTIED: dict[Position, type[_Emptied]] = {"none": _Emptied, "shared-bias": _EmptiedShared, "alibi": _EmptiedAlibi}
+
+
+def _hidden_states(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    found: Any = args[0] if args else kwargs.get("hidden_states", kwargs.get("query"))
+    return cast(Tensor, found)
+
+
+class _OwnBias:
+    """T5 attention that takes no position bias from the layer before it and gives none to the next."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        kwargs["position_bias"] = None
+        output, _, *rest = super().forward(*args, **kwargs)  # type: ignore[misc]
+        return output, None, *rest
+
+
+class _KeptAlibi:
+    """BLOOM attention that takes only its own heads' rows of the alibi."""
+
+    alibi_heads: Tensor
+
+    def forward(self, hidden_states: Tensor, residual: Tensor, alibi: Tensor, *args: Any, **kwargs: Any) -> Any:
+        rows = alibi.unflatten(0, (hidden_states.shape[0], -1))  # (batch, all heads, 1, keys)
+        alibi = rows[:, self.alibi_heads].flatten(0, 1)
+        return super().forward(hidden_states, residual, alibi, *args, **kwargs)  # type: ignore[misc]
+
+
+def _group_heads(module: Any, kv_index: list[int]) -> None:
+    """Tell a grouped-query attention which key-value head each of its heads reads."""
+    kv_heads = len(set(kv_index))
+    even = [head * kv_heads // len(kv_index) for head in range(len(kv_index))]
+    if kv_index == even and len(kv_index) % kv_heads == 0 and not hasattr(module, "shared_config"):
+        module.num_key_value_groups = len(kv_index) // kv_heads
+        return
+    module.num_key_value_groups = 1
+    module.register_buffer("kv_index", torch.tensor(kv_index), persistent=False)
+    if not hasattr(module, "shared_config"):
+        module.shared_config = module.config
+        module.config = copy.copy(module.config)
+        module.config._attn_implementation = _GROUPED
+
+
+def _grouped_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> Any:
+    """Attention whose heads read key-value heads by a map, computed as the model's config says otherwise."""
+    attend = _implementation(module, module.shared_config._attn_implementation)
+    return attend(module, query, key[:, module.kv_index], value[:, module.kv_index], attention_mask, **kwargs)
+
+
+def _implementation(module: Any, name: str) -> Callable[..., Any]:
+    if name == "eager":  # each family has its own, beside its attention class
+        eager: Callable[..., Any] = sys.modules[type(module).__module__].eager_attention_forward
+        return eager
+    function: Callable[..., Any] = ALL_ATTENTION_FUNCTIONS[name]
+    return function
+
+
+AttentionInterface.register(_GROUPED, _grouped_attention)

@@ -1,0 +1,216 @@
+"""Saving a shrunk model in a folder and loading it again, exactly."""
+
+import copy
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel
+
+from headwise.errors import CheckpointError, HeadwiseError
+from headwise.files import new_folder, read_json, write_json
+from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
+from headwise.masks import HeadMask, ungroup_players
+from headwise.pruning.card import write_card
+from headwise.pruning.shrink import shrink
+
+MANIFEST = "headwise.json"
+#: Not `model.safetensors`: transformers would take that up and, told to ignore sizes, fill it with random weights.
+WEIGHTS = "pruned.safetensors"
+
+_FORMAT = "headwise-pruned"
+_VERSION = 1
+
+
+def save_pruned(
+    model: nn.Module,
+    folder: str | os.PathLike[str],
+    tokenizer: Any = None,
+    languages: tuple[str, ...] = (),
+    overwrite: bool = False,
+) -> None:
+    """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
+
+    The folder appears whole or not at all. `load_pruned` reads it. LoRA adapters are merged into the weights.
+
+    Args:
+        model: A model that `shrink` made.
+        folder: Where to; must be empty or new unless `overwrite`.
+        tokenizer: Anything with `save_pretrained`.
+        languages: Languages that the model was pruned for, for the card.
+        overwrite: Replace what is in the folder.
+    """
+    base = base_model(_merged(model))
+    if not isinstance(base, PreTrainedModel) or not hasattr(transformers, type(base).__name__):
+        raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it could not be loaded again")
+    heads = find_heads(base)
+    with new_folder(folder, overwrite) as draft:
+        config = copy.deepcopy(base.config)
+        config.architectures = [type(base).__name__]
+        config.save_pretrained(draft)
+        if base.can_generate() and base.generation_config is not None:
+            base.generation_config.save_pretrained(draft)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)
+        tensors, tied = _untied(base.state_dict())
+        save_file(tensors, draft / WEIGHTS, metadata={"format": "pt"})
+        manifest = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "class": type(base).__name__,
+            "base_model": heads.model,
+            "languages": list(languages),
+            "fingerprint": heads.fingerprint,
+            "heads_kept": len(heads.players()),
+            "tied": tied,
+            "sha256": _sha256(draft / WEIGHTS),
+        }
+        write_json(draft / MANIFEST, manifest)
+        write_card(draft, heads, removed_heads(base.config), languages, type(base).__name__)
+
+
+def load_pruned(
+    name_or_path: str | os.PathLike[str],
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    attn_implementation: str | None = None,
+    verify: bool = True,
+    **hub: Any,
+) -> Any:
+    """Load a model that `save_pruned` saved, ready for inference.
+
+    Args:
+        name_or_path: The folder, or the name of a model on the hub.
+        dtype: Type of the weights; as saved if not given.
+        device: Where to; the CPU if not given.
+        attn_implementation: As in `from_pretrained`.
+        verify: Check the weights against the manifest's checksum.
+        hub: Passed to the hub's download: `revision`, `token`, `cache_dir`, `local_files_only`.
+
+    Returns:
+        The model, of the class that was saved, in evaluation mode.
+
+    Raises:
+        CheckpointError: The folder is not such a checkpoint, or is damaged.
+    """
+    folder = _fetch(name_or_path, hub)
+    manifest = _read_manifest(folder)
+    if verify and _sha256(folder / WEIGHTS) != manifest.get("sha256"):
+        raise CheckpointError(f"{folder / WEIGHTS}: damaged: its checksum is not the one in {MANIFEST}")
+    model = _build(folder, manifest, attn_implementation)
+    _load_weights(model, folder, manifest, dtype)
+    if model.can_generate() and (folder / "generation_config.json").exists():
+        model.generation_config = GenerationConfig.from_pretrained(folder)
+    model.eval()
+    return model if device is None else model.to(device)
+
+
+def is_pruned(folder: str | os.PathLike[str]) -> bool:
+    """Whether a local folder is one that `save_pruned` wrote."""
+    return (Path(folder) / MANIFEST).is_file()
+
+
+def removed_heads(config: Any) -> tuple[str, ...]:
+    """The names of the heads that were cut out of a model, by its config."""
+    return ungroup_players(getattr(config, PRUNED_ATTRIBUTE, None) or {}, f"config.{PRUNED_ATTRIBUTE}", counts=False)
+
+
+def _merged(model: nn.Module) -> nn.Module:
+    if not hasattr(model, "merge_and_unload"):
+        return model
+    merged: nn.Module = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
+    return merged
+
+
+def _untied(state: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Each tensor once, and the names under which it appears again."""
+    first: dict[tuple[int, int], str] = {}
+    tensors: dict[str, Tensor] = {}
+    tied: dict[str, str] = {}
+    for name, tensor in state.items():
+        key = (tensor.data_ptr(), tensor.numel())
+        if tensor.numel() and key in first:
+            tied[name] = first[key]
+        else:
+            first[key] = name
+            tensors[name] = tensor.detach().cpu().contiguous()
+    return tensors, tied
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _fetch(name_or_path: str | os.PathLike[str], hub: dict[str, Any]) -> Path:
+    if Path(name_or_path).is_dir():
+        return Path(name_or_path)
+    try:
+        return Path(snapshot_download(str(name_or_path), **hub))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(
+            f"{name_or_path}: neither a folder nor a model that the hub gives out: {reason}"
+        ) from None
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    if not is_pruned(folder):
+        raise CheckpointError(
+            f"{folder}: not a checkpoint of save_pruned: it has no {MANIFEST}; load other models with from_pretrained"
+        )
+    try:
+        return read_json(folder / MANIFEST, _FORMAT, _VERSION)
+    except HeadwiseError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | None) -> Any:
+    """The model in its pruned shape, its weights not set yet."""
+    cls: Any = getattr(transformers, str(manifest.get("class")), None)
+    if not isinstance(cls, type) or not issubclass(cls, PreTrainedModel):
+        raise CheckpointError(f"{folder / MANIFEST}: 'class' {manifest.get('class')!r} is not a model of transformers")
+    try:
+        config = AutoConfig.from_pretrained(folder)
+        removed = removed_heads(config)
+        setattr(config, PRUNED_ATTRIBUTE, None)
+        config.name_or_path = str(manifest.get("base_model") or folder)
+        with _no_init_weights():
+            model = cast(Any, cls)._from_config(config, attn_implementation=attn_implementation)
+        return shrink(model, HeadMask.without(find_heads(model), removed), inplace=True)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder}: its config.json does not fit: {str(error).splitlines()[0]}") from None
+
+
+def _no_init_weights() -> Any:
+    """Skips random weights that would be overwritten at once; transformers 5 has moved it."""
+    module = getattr(transformers, "initialization", None) or transformers.modeling_utils
+    return module.no_init_weights()
+
+
+def _load_weights(model: Any, folder: Path, manifest: dict[str, Any], dtype: torch.dtype | None) -> None:
+    try:
+        state = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder / WEIGHTS}: cannot be read: {error}") from None
+    state |= {name: state[first] for name, first in manifest.get("tied", {}).items() if first in state}
+    if dtype is not None:
+        state = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in state.items()}
+    if expected != found:
+        wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+        raise CheckpointError(f"{folder / WEIGHTS}: does not fit config.json at {len(wrong)} tensors, first {wrong[0]}")
+    model.load_state_dict(state, assign=True)
+    model.tie_weights()

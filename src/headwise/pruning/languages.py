@@ -1,0 +1,111 @@
+"""Many languages' masks on one loaded model: every row of a batch runs under its own."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from headwise.errors import HeadwiseError
+from headwise.files import read_json, write_json
+from headwise.gates import gated
+from headwise.heads import HeadMap, find_heads
+from headwise.masks import HeadMask
+
+_FORMAT = "headwise-language-masks"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class LanguageMasks:
+    """One model, one mask per language.
+
+    Attributes:
+        model: The loaded model; it stays whole.
+        masks: The mask of each language.
+        default: The mask of every other language; without one, another language is an error.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8)
+        >>> model = BertModel(config).eval()
+        >>> heads = find_heads(model)
+        >>> masks = LanguageMasks(model, {"sw": HeadMask.without(heads, ["encoder.0.1"]), "zh": HeadMask.full(heads)})
+        >>> with torch.no_grad(), masks.use(["sw", "zh"]):
+        ...     model(torch.tensor([[1, 2], [3, 4]])).last_hidden_state.shape
+        torch.Size([2, 2, 8])
+    """
+
+    model: nn.Module
+    masks: Mapping[str, HeadMask]
+    default: HeadMask | None = None
+
+    def __post_init__(self) -> None:
+        for mask in self._all_masks():
+            mask.check(self._heads)
+            if mask.kind != "heads":
+                raise HeadwiseError(f"language masks are masks of heads, not of {mask.kind}")
+
+    @contextmanager
+    def use(self, languages: str | Sequence[str]) -> Iterator[None]:
+        """Run the model under the languages' masks.
+
+        Args:
+            languages: One language for the whole batch, or one for each of its rows.
+
+        Raises:
+            HeadwiseError: A language has no mask and there is no default.
+        """
+        if isinstance(languages, str):
+            gates = self._gates[self._row(languages)]  # (heads,)
+        else:
+            gates = self._gates[[self._row(language) for language in languages]]  # (rows, heads)
+        with gated(self.model, gates, heads=self._heads):
+            yield
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all masks as one small JSON file, atomically."""
+        full = HeadMask.full(self._heads).to_dict()
+        off = {language: mask.to_dict()["off"] for language, mask in self.masks.items()}
+        default = self.default.to_dict()["off"] if self.default is not None else None
+        shared = {key: full[key] for key in ("players", "model", "fingerprint", "shape")}
+        write_json(path, {"format": _FORMAT, "version": _VERSION, **shared, "languages": off, "default": default})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], model: nn.Module) -> "LanguageMasks":
+        """Read the masks that `save` wrote, for the model that they belong to."""
+        data = read_json(path, _FORMAT, _VERSION)
+        languages = data.get("languages")
+        if not isinstance(languages, dict):
+            raise HeadwiseError(f"{path}: 'languages' must be an object of masks")
+        masks = {
+            language: HeadMask.from_dict({**data, "off": off, "language": language}, f"{path}, {language!r}")
+            for language, off in languages.items()
+        }
+        off = data.get("default")
+        default = HeadMask.from_dict({**data, "off": off}, f"{path}, 'default'") if off is not None else None
+        return cls(model, masks, default)
+
+    @cached_property
+    def _heads(self) -> HeadMap:
+        return find_heads(self.model)
+
+    @cached_property
+    def _gates(self) -> Tensor:
+        return torch.stack([mask.tensor() for mask in self._all_masks()])  # (languages and default, heads)
+
+    def _all_masks(self) -> list[HeadMask]:
+        return [*self.masks.values(), *([self.default] if self.default is not None else [])]
+
+    def _row(self, language: str) -> int:
+        if language in self.masks:
+            return list(self.masks).index(language)
+        if self.default is not None:
+            return len(self.masks)
+        raise HeadwiseError(
+            f"no mask for the language {language!r} (there are {', '.join(self.masks)}): add one or give a default"
+        )

@@ -1,0 +1,97 @@
+"""Cutting rows and columns out of linear layers: nn.Linear, Conv1D, and LoRA around either."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from headwise.architectures import Projection
+from headwise.errors import HeadwiseError
+from headwise.heads import is_transposed
+
+
+def head_features(heads: list[int], width: int) -> Tensor:
+    """The features of some heads where heads lie side by side: (len(heads)·width,)."""
+    return (torch.tensor(heads, dtype=torch.long)[:, None] * width + torch.arange(width)).flatten()
+
+
+def projection_features(
+    projection: Projection, queries: list[int], keys: list[int], total: tuple[int, int], width: int
+) -> Tensor:
+    """The output features of a projection that serve some query heads and some key-value heads.
+
+    Args:
+        projection: Which parts it holds and how they lie.
+        queries: Query heads to keep.
+        keys: Key-value heads to keep.
+        total: How many query heads and key-value heads there are.
+        width: Features per head.
+    """
+    if projection.layout == "interleaved":
+        return head_features(queries, width * len(projection.parts))
+    features, start = [], 0
+    for part in projection.parts:
+        kept, count = (queries, total[0]) if part == "q" else (keys, total[1])
+        features.append(start + head_features(kept, width))
+        start += count * width
+    return torch.cat(features)
+
+
+def keep_outputs(layer: nn.Module, features: Tensor) -> None:
+    """Keep only some output features of a layer, in place."""
+    for part in _parts(layer, "lora_B"):
+        _cut(part, "weight", features, axis=1 if is_transposed(part) else 0)
+        if getattr(part, "bias", None) is not None:
+            _cut(part, "bias", features, axis=0)
+    _set_size(layer, ("out_features", "nf"), len(features))
+
+
+def keep_inputs(layer: nn.Module, features: Tensor) -> None:
+    """Keep only some input features of a layer, in place."""
+    for part in _parts(layer, "lora_A"):
+        _cut(part, "weight", features, axis=0 if is_transposed(part) else 1)
+    _set_size(layer, ("in_features", "nx"), len(features))
+
+
+def zero_inputs(layer: nn.Module, features: Tensor) -> None:
+    """Make a layer blind to some input features, in place."""
+    for part in _parts(layer, "lora_A"):
+        weight = cast(Tensor, part.weight)
+        _require_float(part, weight)
+        with torch.no_grad():
+            weight.index_fill_(0 if is_transposed(part) else 1, features.to(weight.device), 0)
+
+
+def _parts(layer: nn.Module, factor: str) -> list[nn.Module]:
+    """The layer itself, or a LoRA layer's base with the factors that face the same side."""
+    if not hasattr(layer, "base_layer"):
+        return [layer]
+    adapters = getattr(layer, factor, None)
+    extras = (getattr(layer, "lora_magnitude_vector", None), *(getattr(layer, "lora_bias", None) or {}).values())
+    if adapters is None or any(extras):
+        raise HeadwiseError(
+            f"{type(layer).__name__} is not plain LoRA and cannot be cut: merge it first (model.merge_and_unload())"
+        )
+    return [cast(nn.Module, layer.base_layer), *cast(nn.ModuleDict, adapters).values()]
+
+
+def _cut(layer: nn.Module, name: str, features: Tensor, axis: int) -> None:
+    old = cast(nn.Parameter, getattr(layer, name))
+    _require_float(layer, old)
+    new = old.detach().index_select(axis, features.to(old.device))
+    setattr(layer, name, nn.Parameter(new, requires_grad=old.requires_grad))
+
+
+def _require_float(layer: nn.Module, weight: Tensor) -> None:
+    if not weight.is_floating_point():
+        raise HeadwiseError(
+            f"{type(layer).__name__} holds {weight.dtype} weights: load the model unquantised to prune it"
+        )
+
+
+def _set_size(layer: nn.Module, names: tuple[str, ...], size: int) -> None:
+    """Keep the sizes that layers carry as attributes in step with their weights."""
+    for part in (layer, getattr(layer, "base_layer", layer)):
+        for name in names:
+            if name in vars(part):
+                setattr(part, name, size)

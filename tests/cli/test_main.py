@@ -1,0 +1,122 @@
+"""The command line: tables and files for the user, one sentence for a mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from headwise import HeadMask, find_heads, gated, load_pruned
+from headwise.cli.main import main
+from tests.families import BY_NAME, difference, inputs_for, outputs_of, uneven_mask
+
+CASE = BY_NAME["xlm-roberta"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    CASE.build().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def mask(tmp_path: Path) -> Path:
+    uneven_mask(find_heads(CASE.build())).save(tmp_path / "mask.json")
+    return tmp_path / "mask.json"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["headwise", *map(str, arguments)])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as stop:
+        main()
+    if isinstance(stop.value.code, str):
+        print(stop.value.code, file=sys.stderr)
+        return 1
+    return stop.value.code or 0
+
+
+def test_heads_shows_every_site(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    assert run(monkeypatch, "heads", folder) == 0
+    shown = capsys.readouterr().out
+    assert "12 heads in 3 sites" in shown
+    assert "encoder.2" in shown
+
+
+def test_heads_speaks_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert run(monkeypatch, "heads", folder, "--json") == 0
+    sites = json.loads(capsys.readouterr().out)["sites"]
+    assert [site["site"] for site in sites] == ["encoder.0", "encoder.1", "encoder.2"]
+    assert sites[0]["heads"] == 4
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("export", ["mask", "folded", "shrunk"])
+def test_prune_exports_the_same_model_three_ways(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, mask: Path, tmp_path: Path, export: str
+) -> None:
+    assert run(monkeypatch, "prune", folder, "--mask", mask, "--export", export, "--out", tmp_path / "out") == 0
+    model, inputs = CASE.build(), inputs_for(CASE)
+    with gated(model, HeadMask.load(mask)):
+        expected = outputs_of(model, inputs)
+    if export == "mask":
+        with gated(model, HeadMask.load(tmp_path / "out" / "mask.json")):
+            found = outputs_of(model, inputs)
+    elif export == "folded":
+        found = outputs_of(type(model).from_pretrained(tmp_path / "out").eval(), inputs)
+    else:
+        found = outputs_of(load_pruned(tmp_path / "out"), inputs)
+    assert difference(found, expected) < 1e-5
+
+
+def test_a_pruned_folder_is_a_model_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, mask: Path, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "prune", folder, "--mask", mask, "--out", tmp_path / "out") == 0
+    assert "8 of 12 heads removed" in capsys.readouterr().out
+    assert run(monkeypatch, "heads", tmp_path / "out") == 0
+    assert "4 heads in 3 sites" in capsys.readouterr().out
+
+
+def test_ls_lists_the_architectures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "ls", "architectures") == 0
+    assert "xlm-roberta" in capsys.readouterr().out
+    assert run(monkeypatch, "ls", "architectures", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["architectures"]
+
+
+def test_mistakes_get_one_sentence_and_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, mask: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    BY_NAME["bert"].build().save_pretrained(tmp_path / "other")
+    mistakes = [
+        (("heads", "./nowhere"), "./nowhere: no such folder"),
+        (("heads", tmp_path / "empty"), "no model there"),
+        (("prune", folder, "--mask", tmp_path / "no.json", "--out", tmp_path / "o"), "no.json: no such file"),
+        (("prune", tmp_path / "other", "--mask", mask, "--out", tmp_path / "o"), "the mask is for the weights"),
+        (("prune", folder, "--mask", mask, "--out", folder), "not empty"),
+    ]
+    for arguments, message in mistakes:
+        assert run(monkeypatch, *arguments) == 1
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert error.startswith("headwise: ")
+        assert message in error
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("prune",), ("ls", "planets"), ("prune", "m", "--mask", "x", "--out", "y", "--export", "z")]
+)
+def test_wrong_usage_gets_code_2(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    assert run(monkeypatch, *arguments) == 2
+
+
+def test_the_program_is_installed() -> None:
+    program = Path(sys.executable).with_name("headwise")
+    shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("headwise ")

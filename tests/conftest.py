@@ -1,0 +1,21 @@
+import os
+
+# Before transformers is imported anywhere: tests build what they need and never ask the hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+import torch
+
+from tests.families import CASES, Case
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    """Each family in turn."""
+    found: Case = request.param
+    return found

@@ -1,0 +1,182 @@
+"""save_pruned and load_pruned: exact, whole, and suspicious of what is not theirs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
+
+from headwise import HeadwiseError, find_heads, load_pruned, save_pruned, shrink
+from headwise.errors import CheckpointError
+from tests.families import BY_NAME, Case, difference, inputs_for, outputs_of, uneven_mask
+
+
+def shrunk(case: Case) -> Any:
+    model = case.build()
+    return shrink(model, uneven_mask(find_heads(model)), inplace=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_pruned(shrunk(BY_NAME["xlm-roberta"]), tmp_path / "pruned")
+    return tmp_path / "pruned"
+
+
+@torch.no_grad()
+def test_a_saved_model_comes_back_exactly(case: Case, tmp_path: Path) -> None:
+    model, inputs = shrunk(case), inputs_for(case)
+    save_pruned(model, tmp_path / "pruned")
+    loaded = load_pruned(tmp_path / "pruned")
+    assert type(loaded).__name__ == case.model_class
+    assert not loaded.training
+    assert find_heads(loaded).players() == find_heads(model).players()
+    state = model.state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in loaded.state_dict().items())
+    assert difference(outputs_of(loaded, inputs), outputs_of(model, inputs)) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["marian", "bart", "t5", "gemma", "gpt2"])
+def test_tied_weights_are_saved_once_and_stay_tied(name: str, tmp_path: Path) -> None:
+    case = BY_NAME[name]
+    save_pruned(shrunk(case), tmp_path / "pruned")
+    loaded = load_pruned(tmp_path / "pruned")
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    assert json.loads((tmp_path / "pruned" / "headwise.json").read_text())["tied"]
+
+
+@pytest.mark.parametrize("name", ["xlm-roberta", "llama", "mt5"])
+def test_it_loads_in_another_dtype_and_implementation(name: str, tmp_path: Path) -> None:
+    case = BY_NAME[name]
+    save_pruned(shrunk(case), tmp_path / "pruned")
+    loaded = load_pruned(tmp_path / "pruned", dtype=torch.bfloat16, device="cpu", attn_implementation="eager")
+    assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
+    assert loaded.config._attn_implementation == "eager"
+    assert outputs_of(loaded, inputs_for(case)).isfinite().all()
+
+
+def test_a_loaded_model_can_be_tuned_pruned_and_saved_again(folder: Path, tmp_path: Path) -> None:
+    case = BY_NAME["xlm-roberta"]
+    loaded = load_pruned(folder)
+    outputs_of(loaded.train(), inputs_for(case)).pow(2).mean().backward()
+    assert all(parameter.requires_grad for parameter in loaded.parameters())
+    mask = uneven_mask(find_heads(loaded), empty_layer=2)
+    save_pruned(shrink(loaded, mask), tmp_path / "twice")
+    assert find_heads(load_pruned(tmp_path / "twice")).players() == tuple(n for n in mask.players if n not in mask.off)
+
+
+def test_the_folder_has_a_tokenizer_and_a_card(tmp_path: Path) -> None:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel({"a": 0, "?": 1}, unk_token="?")), unk_token="?"
+    )
+    model = shrunk(BY_NAME["xlm-roberta"])
+    model.config.name_or_path = "someone/model"
+    save_pruned(model, tmp_path / "pruned", tokenizer, languages=("sw", "tr"))
+    card = (tmp_path / "pruned" / "README.md").read_text()
+    for line in (
+        "base_model: someone/model",
+        "- sw",
+        "- tr",
+        "- pruned",
+        "8 of 12 attention heads removed",
+        "| encoder.0 | 0 | 0, 1, 2, 3 |",
+    ):
+        assert line in card
+    assert PreTrainedTokenizerFast.from_pretrained(tmp_path / "pruned")("a").input_ids == [0]
+
+
+def test_the_card_does_not_tell_the_paths_of_a_machine(tmp_path: Path) -> None:
+    model = shrunk(BY_NAME["xlm-roberta"])
+    model.config.name_or_path = str(tmp_path / "secret" / "model")
+    save_pruned(model, tmp_path / "pruned")
+    assert "secret" not in (tmp_path / "pruned" / "README.md").read_text()
+
+
+def test_plain_transformers_refuses_the_folder_even_when_told_to_ignore_sizes(folder: Path) -> None:
+    from transformers import XLMRobertaForTokenClassification
+
+    for arguments in ({}, {"ignore_mismatched_sizes": True}):
+        with pytest.raises(OSError, match=r"model\.safetensors"):
+            XLMRobertaForTokenClassification.from_pretrained(folder, **arguments)
+
+
+def test_a_folder_in_use_is_not_overwritten_unless_asked(folder: Path) -> None:
+    model = shrunk(BY_NAME["bert"])
+    with pytest.raises(HeadwiseError, match="not empty"):
+        save_pruned(model, folder)
+    save_pruned(model, folder, overwrite=True)
+    assert type(load_pruned(folder)).__name__ == "BertModel"
+
+
+def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
+    BY_NAME["bert"].build().save_pretrained(tmp_path / "plain")
+    with pytest.raises(CheckpointError, match=r"plain: not a checkpoint of save_pruned.*from_pretrained"):
+        load_pruned(tmp_path / "plain")
+    with pytest.raises(CheckpointError, match="neither a folder nor a model"):
+        load_pruned("no-such/model")
+
+
+def damage(folder: Path, fault: str) -> None:
+    weights, config, manifest = folder / "pruned.safetensors", folder / "config.json", folder / "headwise.json"
+    match fault:
+        case "flipped":
+            data = bytearray(weights.read_bytes())
+            data[-1] ^= 1
+            weights.write_bytes(data)
+        case "truncated":
+            weights.write_bytes(weights.read_bytes()[:-100])
+        case "missing":
+            weights.unlink()
+        case "config":
+            config.write_text("{")
+        case "other config":
+            config.write_text(json.dumps({**json.loads(config.read_text()), "headwise_pruned": {"encoder.0": [1]}}))
+        case "impossible config":
+            config.write_text(json.dumps({**json.loads(config.read_text()), "headwise_pruned": {"encoder.9": [1]}}))
+        case "class":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "class": "Path"}))
+        case "manifest":
+            manifest.write_text("not json")
+        case "version":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": 99}))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("flipped", "damaged: its checksum"),
+        ("truncated", "damaged: its checksum"),
+        ("missing", r"pruned\.safetensors: cannot be read"),
+        ("config", r"config\.json does not fit"),
+        ("other config", r"does not fit config\.json at \d+ tensors"),
+        ("impossible config", r"config\.json does not fit.*encoder\.9\.1"),
+        ("class", "'class' 'Path' is not a model of transformers"),
+        ("manifest", "line 1: not JSON"),
+        ("version", "version 99"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_sentence(folder: Path, fault: str, message: str) -> None:
+    damage(folder, fault)
+    with pytest.raises(CheckpointError, match=message) as error:
+        load_pruned(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_truncated_file_is_refused_without_the_checksum_too(folder: Path) -> None:
+    damage(folder, "truncated")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_pruned(folder, verify=False)
+
+
+def test_a_class_of_ones_own_is_refused_at_saving(tmp_path: Path) -> None:
+    class Mine(type(BY_NAME["bert"].build())):  # type: ignore[misc]
+        pass
+
+    model = BY_NAME["bert"].build()
+    model.__class__ = Mine
+    with pytest.raises(HeadwiseError, match="Mine is not a class of transformers"):
+        save_pruned(model, tmp_path / "pruned")
+    assert not (tmp_path / "pruned").exists()
