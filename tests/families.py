@@ -142,9 +142,9 @@ CASES = [
     Case("qwen2", "Qwen2ForCausalLM", "Qwen2Config", _LLAMA),
     Case("qwen3", "Qwen3ForCausalLM", "Qwen3Config", _LLAMA),
     Case("gemma", "GemmaForCausalLM", "GemmaConfig", _LLAMA),
-    Case("gemma2", "Gemma2ForCausalLM", "Gemma2Config", {**_LLAMA, "query_pre_attn_scalar": 8, "sliding_window": 8}),
+    Case("gemma2", "Gemma2ForCausalLM", "Gemma2Config", {**_LLAMA, "query_pre_attn_scalar": 8, "sliding_window": 4}),
     Case(
-        "gemma3", "Gemma3ForCausalLM", "Gemma3TextConfig", {**_LLAMA, "query_pre_attn_scalar": 8, "sliding_window": 8}
+        "gemma3", "Gemma3ForCausalLM", "Gemma3TextConfig", {**_LLAMA, "query_pre_attn_scalar": 8, "sliding_window": 4}
     ),
     Case(
         "gpt2",

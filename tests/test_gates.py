@@ -1,9 +1,11 @@
 """gated: what a gate does to heads, blocks and layers, and that it leaves nothing behind."""
 
+from typing import Any
+
 import pytest
 import torch
 
-from headwise import HeadMask, HeadwiseError, find_heads, fold, gated
+from headwise import HeadMask, HeadwiseError, find_heads, fold, gated, shrink
 from headwise.errors import MaskMismatchError
 from headwise.heads import Players
 from tests.families import (
@@ -123,6 +125,90 @@ def test_boolean_integer_and_half_gates_are_cast_to_the_activations() -> None:
         with torch.no_grad(), gated(model, gates):
             found.append(outputs_of(model, inputs))
     assert all(torch.equal(found[0], other) for other in found)
+
+
+def test_gates_keep_their_gradient_after_a_pass_without_one() -> None:
+    case = BY_NAME["bert"]
+    model, inputs = case.build(), inputs_for(case)
+    gates = torch.full((12,), 0.7, requires_grad=True)
+    with gated(model, gates):
+        with torch.no_grad():
+            outputs_of(model, inputs)
+        outputs_of(model, inputs).sum().backward()
+    assert gates.grad is not None
+
+
+def test_a_model_can_be_trained_after_a_pass_in_inference_mode() -> None:
+    case = BY_NAME["bert"]
+    model, inputs = case.build(), inputs_for(case)
+    with gated(model, torch.full((12,), 0.7)):
+        with torch.inference_mode():
+            outputs_of(model, inputs)
+        outputs_of(model, inputs).sum().backward()
+    assert model.encoder.layer[0].attention.self.query.weight.grad is not None
+
+
+@torch.no_grad()
+def test_gates_are_read_on_entry() -> None:
+    case = BY_NAME["bert"]
+    model, inputs = case.build(), inputs_for(case)
+    gates = torch.ones(12)
+    with gated(model, gates):
+        before = outputs_of(model, inputs)
+        gates.zero_()
+        assert torch.equal(outputs_of(model, inputs), before)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "marian"])
+def test_gradient_checkpointing_gives_the_same_gradients_inside_the_block(name: str) -> None:
+    case = BY_NAME[name]
+    found = []
+    for checkpointing in (False, True):
+        model, inputs = case.build(use_cache=False), inputs_for(case)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        model.config.dropout = model.config.attention_dropout = 0.0
+        if checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        gates = torch.full((len(find_heads(model).players()),), 0.7, requires_grad=True)
+        torch.manual_seed(0)
+        with gated(model.train(), gates):
+            outputs_of(model, inputs).pow(2).mean().backward()
+        assert gates.grad is not None
+        found.append(gates.grad)
+    assert difference(found[0], found[1]) < 1e-5
+
+
+def test_a_compiled_model_is_refused() -> None:
+    model = BY_NAME["bert"].build()
+    compiled = torch.compile(model, backend="eager")
+    with pytest.raises(HeadwiseError, match="compiled model would ignore"), gated(compiled, torch.ones(12)):  # type: ignore[arg-type]
+        pass
+    model.compile(backend="eager")
+    with pytest.raises(HeadwiseError, match="compiled model would ignore"), gated(model, torch.ones(12)):
+        pass
+
+
+def test_gates_of_another_type_are_refused() -> None:
+    gates: Any = [1.0] * 12
+    with pytest.raises(HeadwiseError, match="a HeadMask or a tensor, not list"), gated(BY_NAME["bert"].build(), gates):
+        pass
+
+
+@pytest.mark.parametrize("name", ["bert-causal", "gpt2"])
+@torch.no_grad()
+def test_cross_attention_is_gated_cut_and_folded_too(name: str) -> None:
+    case = BY_NAME[name]
+    model, inputs = case.build(add_cross_attention=True), inputs_for(case)
+    inputs["encoder_hidden_states"] = torch.randn(3, 6, 32, generator=torch.Generator().manual_seed(0))
+    mask = uneven_mask(find_heads(model), empty_layer=1)
+    assert any(player.startswith("cross.") for player in mask.off)
+    with gated(model, mask):
+        expected = outputs_of(model, inputs)
+    assert difference(expected, outputs_of(model, inputs)) > 1e-3
+    assert difference(outputs_of(fold(model, mask), inputs), expected) < 1e-5
+    assert difference(outputs_of(shrink(model, mask), inputs), expected) < 1e-5
 
 
 def test_nothing_stays_behind_when_the_body_raises() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headwise import HeadMask, find_heads, gated, shrink
+from headwise import HeadMask, HeadwiseError, find_heads, gated, shrink
 from tests.families import BY_NAME, Case, inputs_for, no_trace_left, random_mask, row_of, uneven_mask
 
 GENERATORS = [
@@ -25,7 +25,9 @@ GENERATORS = [
     "gemma3",
     "gpt2",
     "bloom",
+    "bert-causal",
 ]
+LEFT_PADDED = ["llama", "gpt2", "bloom", "gemma3"]
 WAYS: dict[str, dict[str, Any]] = {"greedy": {}, "beam": {"num_beams": 3}, "uncached": {"use_cache": False}}
 
 
@@ -92,3 +94,43 @@ def test_a_model_emptied_of_all_its_heads_still_writes() -> None:
         with gated(model, nothing):
             expected = generate(model, inputs)
         assert torch.equal(generate(shrink(model, nothing), inputs), expected)
+
+
+@pytest.mark.parametrize("name", LEFT_PADDED)
+def test_left_padded_prompts_are_continued_alike(name: str) -> None:
+    case = BY_NAME[name]
+    model, inputs = case.build(), prompts(case)
+    inputs["attention_mask"][0, :2] = 0
+    mask = uneven_mask(find_heads(model), empty_layer=0)
+    with gated(model, mask):
+        expected = generate(model, inputs)
+    assert torch.equal(generate(shrink(model, mask), inputs), expected)
+
+
+@pytest.mark.parametrize("name", ["llama", "marian", "mt5", "gpt2"])
+def test_a_static_cache_works_before_and_after_the_cut(name: str) -> None:
+    case = BY_NAME[name]
+    model, inputs = case.build(), prompts(case)
+    mask = uneven_mask(find_heads(model), empty_layer=0)
+    with gated(model, mask):
+        expected = generate(model, inputs, cache_implementation="static")
+    assert torch.equal(generate(shrink(model, mask), inputs, cache_implementation="static"), expected)
+
+
+def test_prompts_must_match_the_gates_row_by_row() -> None:
+    case = BY_NAME["llama"]
+    model = case.build()
+    inputs = {name: tensor[:4] for name, tensor in inputs_for(case, rows=5).items()}
+    with (
+        pytest.raises(HeadwiseError, match="the gates have 2 rows, but the batch has 4"),
+        gated(model, torch.ones(2, 12)),
+    ):
+        generate(model, inputs)
+
+
+def test_a_generate_of_ones_own_comes_back() -> None:
+    model = BY_NAME["llama"].build()
+    model.generate = own = model.generate
+    with gated(model, torch.ones(2, 12)):
+        assert model.generate is not own
+    assert model.generate is own

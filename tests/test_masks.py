@@ -123,6 +123,16 @@ def test_files_that_are_no_json_or_not_there_are_named(tmp_path: Path) -> None:
 
 def test_unknown_heads_are_named() -> None:
     with pytest.raises(
-        HeadwiseError, match=r"no player 'encoder\.7\.0': its heads run from encoder\.0\.0 to encoder\.2\.3"
+        HeadwiseError, match=r"no player 'encoder\.7\.0': it has 12 players \(encoder\.0\.0 … encoder\.2\.3\)"
     ):
         HeadMask.without(find_heads(BY_NAME["bert"].build()), ["encoder.7.0"])
+
+
+def test_a_mask_has_one_value_for_each_player() -> None:
+    with pytest.raises(HeadwiseError, match="4 players, 1 values"):
+        HeadMask(PLAYERS, (True,))
+
+
+def test_combining_keeps_the_weights_that_either_mask_knows() -> None:
+    known, unknown = (HeadMask(PLAYERS, (True,) * 4, fingerprint=fingerprint) for fingerprint in ("f", None))
+    assert (known & unknown).fingerprint == (unknown & known).fingerprint == "f"

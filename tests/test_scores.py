@@ -1,9 +1,12 @@
 """HeadScores: values with their certainty and their origin."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from headwise import HeadScores, HeadwiseError, Provenance
@@ -36,6 +39,27 @@ def test_scores_survive_saving(tmp_path: Path) -> None:
 def test_players_can_be_asked_for_by_decision() -> None:
     assert SCORES.decided("harmful") == ("encoder.0.1",)
     assert SCORES.values().tolist() == [0.25, -0.5, 0.0]
+
+
+def test_numbers_of_any_library_and_size_can_be_saved(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {
+        "value": (np.float32(0.5), math.nan, -math.inf),
+        "stderr": (math.inf, 0.0, math.nan),
+        "count": (np.int64(1), 2, 3),
+    }
+    odd = dataclasses.replace(SCORES, **columns)
+    odd.save(tmp_path / "scores.json")
+    json.loads((tmp_path / "scores.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    loaded = HeadScores.load(tmp_path / "scores.json")
+    assert loaded.value[0] == 0.5
+    assert math.isnan(loaded.value[1])
+    assert (loaded.value[2], loaded.stderr[0]) == (-math.inf, math.inf)
+
+
+def test_unknown_decisions_are_refused() -> None:
+    decision: Any = ("helpful", "evil", "harmful")
+    with pytest.raises(HeadwiseError, match="one of harmful, helpful, undecided, not 'evil'"):
+        dataclasses.replace(SCORES, decision=decision)
 
 
 def test_columns_of_different_length_are_refused() -> None:

@@ -12,6 +12,12 @@ from typing import Any
 from headwise.errors import HeadwiseError
 
 
+def cache_folder() -> Path:
+    """Where headwise keeps what it can make again: `HEADWISE_CACHE`, or a folder in the user's cache."""
+    chosen = os.environ.get("HEADWISE_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headwise"
+
+
 def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
     """Write JSON under a temporary name, then rename: a reader never sees half a file."""
     text = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
@@ -58,8 +64,11 @@ def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterato
         raise HeadwiseError(f"{target}: a file of that name is in the way")
     if not overwrite and target.is_dir() and any(target.iterdir()):
         raise HeadwiseError(f"{target}: the folder is not empty: choose another, or overwrite it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
     try:
         draft.chmod(0o755)
         yield draft

@@ -24,7 +24,8 @@ def gated(
     A head's gate multiplies its output before the site's output projection. A feed-forward block's gate
     multiplies what the block adds to the residual stream, its bias included. A layer's gate moves from the
     layer's input (0, as if the layer were not there) to its output (1). Inside `generate`, the gates of a row
-    follow it through the copies that beam search and sampling make.
+    follow it through the copies that beam search and sampling make. Gates are read on entry, except those that
+    require gradients. With gradient checkpointing, `backward` belongs inside the block, since it runs layers again.
 
     Args:
         model: A transformers model, or a PEFT model around one.
@@ -51,21 +52,35 @@ def gated(
     if isinstance(gates, HeadMask):
         gates.check(heads)
         players, gates = gates.kind, gates.tensor()
+    if not isinstance(gates, Tensor):
+        raise HeadwiseError(f"gates are a HeadMask or a tensor, not {type(gates).__name__}")
     base = base_model(model)
-    rows = _Rows(gates)
     names = heads.players(players)
     if gates.dim() not in (1, 2) or gates.shape[-1] != len(names):
         raise HeadwiseError(
             f"gates of shape {tuple(gates.shape)} do not fit {heads.model}: it has {len(names)} {players}, "
             f"so expected ({len(names)},) or (rows, {len(names)})"
         )
-    if any(isinstance(hook, _Hook) for module in base.modules() for hook in _hooks_of(module)):
-        raise HeadwiseError("the model is gated already: leave the inner gated(...), or combine the gates into one")
+    require_ungated(base, "combine the gates into one")
+    if hasattr(base, "_orig_mod") or getattr(base, "_compiled_call_impl", None) is not None:
+        raise HeadwiseError("a compiled model would ignore the gates: gate the model that torch.compile was given")
+    rows = _Rows(gates if gates.requires_grad else gates.detach().clone())
     with ExitStack() as stack:
         for module, hook in _make_hooks(base, heads, players, rows):
             stack.callback(hook.attach(module).remove)
         stack.enter_context(_repeating_in_generate(base, rows))
         yield
+
+
+def require_ungated(model: nn.Module, remedy: str) -> None:
+    """Make sure that no gates are on a model.
+
+    Raises:
+        HeadwiseError: The model is inside `gated(...)`.
+    """
+    hooks = (hook for module in model.modules() for hook in _hooks_of(module))
+    if any(isinstance(hook, _Hook) for hook in hooks):
+        raise HeadwiseError(f"the model is gated already: leave the other gated(...) first, or {remedy}")
 
 
 class _Rows:
@@ -100,18 +115,19 @@ class _Hook:
         self.rows = rows
         self.columns = columns
         self.width = width
-        self._ready: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+        self._ready: dict[tuple[object, ...], Tensor] = {}
 
     def gates_for(self, batch: Tensor) -> Tensor:
         """The gates spread to (heads·width,) or (batch, 1, heads·width)."""
-        key = (batch.shape[0], batch.dtype, batch.device)
+        # A tensor made in inference mode cannot be used for training later on, so each mode has its own.
+        key = (batch.shape[0], batch.dtype, batch.device, torch.is_inference_mode_enabled())
         if (ready := self._ready.get(key)) is not None:
             return ready
         gates = self.rows.select(self.columns, batch).to(batch.device, batch.dtype)
         if self.width > 1:
             gates = gates.repeat_interleave(self.width, dim=-1)
         gates = gates.unsqueeze(1) if gates.dim() == 2 else gates
-        if not gates.requires_grad:  # a kept graph would be freed by the first backward pass
+        if not self.rows.gates.requires_grad:  # a kept graph would be freed by the first backward pass
             self._ready[key] = gates
         return gates
 
@@ -182,14 +198,25 @@ def _repeating_in_generate(base: Any, rows: _Rows) -> Iterator[None]:
         return
 
     def generate(*args: Any, **kwargs: Any) -> Any:
+        _require_rows(rows, [*args[:1], *(kwargs.get(name) for name in ("inputs", "input_ids", "inputs_embeds"))])
         rows.generating = True
         try:
             return original(*args, **kwargs)
         finally:
             rows.generating = False
 
+    own = vars(base).get("generate")
     base.generate = generate
     try:
         yield
     finally:
         del base.generate
+        if own is not None:
+            base.generate = own
+
+
+def _require_rows(rows: _Rows, inputs: list[Any]) -> None:
+    """The prompts of `generate` must match the gates row by row: only the copies it makes may be more."""
+    for prompt in inputs:
+        if isinstance(prompt, Tensor) and prompt.shape[0] != rows.gates.shape[0]:
+            raise HeadwiseError(f"the gates have {rows.gates.shape[0]} rows, but the batch has {prompt.shape[0]}")

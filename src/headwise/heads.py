@@ -147,7 +147,9 @@ def find_heads(model: nn.Module) -> HeadMap:
     names = [name for name, _ in base.named_modules()]
     found = [(row, layer, path) for row in family.sites for layer, path in _matches(row.path, names)]
     if not found:
-        raise HeadwiseError(f"{type(base).__name__} has no attention module that matches the row of {family.name}")
+        raise HeadwiseError(
+            f"{type(base).__name__} has no attention module that matches the row of {family.name}: pass the whole model"
+        )
     sites = [_site(base, family, row, layer, path) for row, layer, path in found]
     sites.sort(key=lambda site: (_STACKS.index(site.stack), site.layer))
     return HeadMap(
@@ -244,32 +246,38 @@ def is_transposed(layer: nn.Module) -> bool:
 def weight_shape(layer: nn.Module) -> tuple[int, int]:
     """(outputs, inputs) of a linear layer, a Conv1D or a PEFT layer around one."""
     layer = cast(nn.Module, getattr(layer, "base_layer", layer))
-    rows, columns = cast(Tensor, layer.weight).shape
+    weight: Any = layer.weight
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        raise HeadwiseError(f"{type(layer).__name__} holds no plain weight matrix: load the model unquantised")
+    rows, columns = weight.shape
     return (columns, rows) if is_transposed(layer) else (rows, columns)
 
 
 def _fingerprint(base: nn.Module, sites: list[Site]) -> str | None:
-    """Hash of the signs of a spread of attention weights: casting keeps them, training does not."""
+    """Hash of the sign bits of a spread of attention weights: casting keeps them, training does not."""
     digest = hashlib.sha256()
     for site in sites:
         for path in (*(projection.path for projection in site.projections), site.output):
-            weight = _effective_weight(base.get_submodule(path))
-            if weight.is_meta:
-                return None
-            step = max(1, weight.numel() // _FINGERPRINT_WEIGHTS)
-            signs = (weight.flatten()[::step] > 0).cpu().numpy()
-            digest.update(f"{site.name}:{tuple(weight.shape)}".encode())
-            digest.update(np.packbits(signs).tobytes())
+            for weight in _effective_weights(base.get_submodule(path)):
+                if weight.is_meta:
+                    return None
+                step = max(1, weight.numel() // _FINGERPRINT_WEIGHTS)
+                signs = weight.flatten()[::step].signbit().cpu().numpy()
+                digest.update(f"{site.name}:{tuple(weight.shape)}".encode())
+                digest.update(np.packbits(signs).tobytes())
     return digest.hexdigest()[:16]
 
 
-def _effective_weight(layer: nn.Module) -> Tensor:
-    """A layer's weight with what its active LoRA adapters add, as merging them would."""
-    any_layer = cast(Any, layer)
-    weight = cast(Tensor, getattr(layer, "base_layer", any_layer).weight).detach()
-    if not hasattr(layer, "get_delta_weight") or any_layer.merged or any_layer.disable_adapters:
-        return weight
-    for adapter in any_layer.active_adapters:
-        if adapter in any_layer.lora_A:
-            weight = weight + any_layer.get_delta_weight(adapter).detach().to(weight.dtype)
-    return weight
+def _effective_weights(layer: nn.Module) -> list[Tensor]:
+    """A layer's weight with what its LoRA adapters add, as merging them would; other adapters as they are."""
+    wrapper = cast(Any, layer)
+    weight = cast(Tensor, getattr(layer, "base_layer", wrapper).weight).detach()
+    if not hasattr(layer, "base_layer") or wrapper.merged or wrapper.disable_adapters:
+        return [weight]
+    if not isinstance(getattr(layer, "lora_A", None), nn.ModuleDict):
+        others = [tensor for name, tensor in layer.named_parameters() if not name.startswith("base_layer")]
+        return [weight, *(tensor.detach() for tensor in others)]
+    for adapter in wrapper.active_adapters:
+        if adapter in wrapper.lora_A:
+            weight = weight + wrapper.get_delta_weight(adapter).detach().to(weight.dtype)
+    return [weight]

@@ -45,6 +45,12 @@ class HeadMask:
     fingerprint: str | None = None
     language: str | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.players) != len(self.on):
+            raise HeadwiseError(
+                f"a mask needs one value per player: {len(self.players)} players, {len(self.on)} values"
+            )
+
     @classmethod
     def full(cls, heads: HeadMap, kind: Players = "heads", language: str | None = None) -> "HeadMask":
         """The mask of a model with everything on."""
@@ -60,11 +66,10 @@ class HeadMask:
         Raises:
             HeadwiseError: A name is not one of the model's players.
         """
-        removed = set(off)
+        removed = {off} if isinstance(off, str) else set(off)
         full = cls.full(heads, kind, language)
         if unknown := sorted(removed - set(full.players)):
-            first, last = full.players[0], full.players[-1]
-            raise HeadwiseError(f"{heads.model} has no player {unknown[0]!r}: its {kind} run from {first} to {last}")
+            raise HeadwiseError(f"{heads.model} has no player {unknown[0]!r}: it has {describe_shape(full.players)}")
         return dataclasses.replace(full, on=tuple(name not in removed for name in full.players))
 
     @property
@@ -96,7 +101,9 @@ class HeadMask:
     def _combine(self, other: "HeadMask", on: list[bool]) -> "HeadMask":
         self._require(other.players, other.kind, other.fingerprint, other.model)
         language = self.language if self.language == other.language else None
-        return dataclasses.replace(self, on=tuple(on), language=language)
+        return dataclasses.replace(
+            self, on=tuple(on), language=language, fingerprint=self.fingerprint or other.fingerprint
+        )
 
     def check(self, heads: HeadMap) -> None:
         """Make sure that the mask belongs to a model.
@@ -127,7 +134,7 @@ class HeadMask:
         if None not in (self.fingerprint, fingerprint) and self.fingerprint != fingerprint:
             raise MaskMismatchError(
                 f"the mask is for the weights {self.fingerprint} ({self.model}), but {model} has the weights "
-                f"{fingerprint}: use mask.moved_to(find_heads(model)) if that is what you want"
+                f"{fingerprint}: use mask.moved_to(find_heads(model)), or --other-weights, if that is what you want"
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,6 +1,7 @@
 """What a method found out about every player: values, how sure they are, and where they come from."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class HeadScores:
         sizes = {name: len(getattr(self, name)) for name in ("players", "value", "stderr", "count", "decision")}
         if len(set(sizes.values())) > 1:
             raise HeadwiseError(f"scores need one entry per player everywhere, found {sizes}")
+        if wrong := set(self.decision) - set(get_args(Decision)):
+            raise HeadwiseError(f"a decision is one of {', '.join(get_args(Decision))}, not {sorted(wrong)[0]!r}")
 
     def values(self) -> NDArray[np.float64]:
         """The values as an array, (players,)."""
@@ -86,7 +89,7 @@ class HeadScores:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scores as JSON, atomically."""
         rows = [
-            {"player": name, "value": value, "stderr": None if np.isnan(stderr) else stderr, "count": n, "decision": d}
+            {"player": name, "value": _number(value), "stderr": _number(stderr), "count": int(n), "decision": d}
             for name, value, stderr, n, d in zip(
                 self.players, self.value, self.stderr, self.count, self.decision, strict=True
             )
@@ -114,14 +117,24 @@ class HeadScores:
         rows = data["rows"]
         if data["players"] not in get_args(Players):
             raise ValueError(f"players = {data['players']!r}")
-        if wrong := {row["decision"] for row in rows} - set(get_args(Decision)):
-            raise ValueError(f"decision = {wrong.pop()!r}")
         return cls(
             players=tuple(str(row["player"]) for row in rows),
-            value=tuple(float(row["value"]) for row in rows),
-            stderr=tuple(float("nan") if row["stderr"] is None else float(row["stderr"]) for row in rows),
+            value=tuple(_read_number(row["value"]) for row in rows),
+            stderr=tuple(_read_number(row["stderr"]) for row in rows),
             count=tuple(int(row["count"]) for row in rows),
             decision=tuple(cast(Decision, row["decision"]) for row in rows),
             provenance=Provenance(**data["provenance"]),
             kind=data["players"],
         )
+
+
+def _number(value: float) -> float | str | None:
+    """A number as JSON can hold it: NaN is null, the infinities are words."""
+    value = float(value)
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else str(value)
+
+
+def _read_number(value: float | str | None) -> float:
+    return math.nan if value is None else float(value)

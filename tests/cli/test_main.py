@@ -77,9 +77,20 @@ def test_a_pruned_folder_is_a_model_like_any_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, mask: Path, tmp_path: Path
 ) -> None:
     assert run(monkeypatch, "prune", folder, "--mask", mask, "--out", tmp_path / "out") == 0
-    assert "8 of 12 heads removed" in capsys.readouterr().out
+    assert "8 of 12 heads off" in capsys.readouterr().out
     assert run(monkeypatch, "heads", tmp_path / "out") == 0
     assert "4 heads in 3 sites" in capsys.readouterr().out
+
+
+def test_a_mask_of_other_weights_needs_to_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mask: Path, tmp_path: Path
+) -> None:
+    CASE.build(seed=1).save_pretrained(tmp_path / "tuned")
+    assert run(monkeypatch, "prune", tmp_path / "tuned", "--mask", mask, "--out", tmp_path / "o") == 1
+    assert "--other-weights" in capsys.readouterr().err
+    arguments = ("prune", tmp_path / "tuned", "--mask", mask, "--out", tmp_path / "o", "--other-weights", "--json")
+    assert run(monkeypatch, *arguments) == 0
+    assert json.loads(capsys.readouterr().out)["removed"] == 8
 
 
 def test_ls_lists_the_architectures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +110,9 @@ def test_mistakes_get_one_sentence_and_code_1(
         (("heads", tmp_path / "empty"), "no model there"),
         (("prune", folder, "--mask", tmp_path / "no.json", "--out", tmp_path / "o"), "no.json: no such file"),
         (("prune", tmp_path / "other", "--mask", mask, "--out", tmp_path / "o"), "the mask is for the weights"),
-        (("prune", folder, "--mask", mask, "--out", folder), "not empty"),
+        (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "that is the model itself"),
+        (("prune", folder, "--mask", mask, "--out", tmp_path / "other"), "not empty"),
+        (("prune", folder, "--mask", mask, "--out", "/proc/nowhere/out"), "cannot be written"),
     ]
     for arguments, message in mistakes:
         assert run(monkeypatch, *arguments) == 1

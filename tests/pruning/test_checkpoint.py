@@ -48,14 +48,45 @@ def test_tied_weights_are_saved_once_and_stay_tied(name: str, tmp_path: Path) ->
     assert json.loads((tmp_path / "pruned" / "headwise.json").read_text())["tied"]
 
 
-@pytest.mark.parametrize("name", ["xlm-roberta", "llama", "mt5"])
-def test_it_loads_in_another_dtype_and_implementation(name: str, tmp_path: Path) -> None:
-    case = BY_NAME[name]
-    save_pruned(shrunk(case), tmp_path / "pruned")
-    loaded = load_pruned(tmp_path / "pruned", dtype=torch.bfloat16, device="cpu", attn_implementation="eager")
+@torch.no_grad()
+def test_it_loads_in_another_dtype_and_implementation(case: Case, tmp_path: Path) -> None:
+    model = shrunk(case)
+    expected = outputs_of(model, inputs_for(case))
+    save_pruned(model, tmp_path / "pruned")
+    loaded = load_pruned(tmp_path / "pruned", dtype="bfloat16", device="cpu", attn_implementation="eager")
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
     assert loaded.config._attn_implementation == "eager"
-    assert outputs_of(loaded, inputs_for(case)).isfinite().all()
+    assert difference(outputs_of(loaded, inputs_for(case)).float(), expected) < 0.2
+    save_pruned(loaded, tmp_path / "half")
+    again = load_pruned(tmp_path / "half", dtype=torch.float32)
+    assert {parameter.dtype for parameter in again.parameters()} == {torch.float32}
+    assert difference(outputs_of(again, inputs_for(case)), expected) < 0.2
+
+
+def test_what_t5_keeps_in_float32_stays_there(tmp_path: Path) -> None:
+    case = BY_NAME["mt5"]
+    save_pruned(shrunk(case), tmp_path / "pruned")
+    loaded = load_pruned(tmp_path / "pruned", dtype="float16")
+    kept = {name for name, parameter in loaded.named_parameters() if parameter.dtype == torch.float32}
+    assert kept
+    assert all(".wo." in name for name in kept)
+
+
+def test_an_unknown_dtype_or_argument_is_refused(folder: Path) -> None:
+    with pytest.raises(HeadwiseError, match="no dtype 'float17'"):
+        load_pruned(folder, dtype="float17")
+    with pytest.raises(TypeError, match="torch_dtype"):
+        load_pruned(folder, torch_dtype=torch.float16)  # type: ignore[call-arg]
+    assert load_pruned(folder, dtype="auto").dtype == torch.float32
+
+
+@torch.no_grad()
+def test_weights_that_a_config_only_claims_to_be_tied_stay_apart(tmp_path: Path) -> None:
+    case = BY_NAME["gpt2"]
+    model, inputs = shrunk(case), inputs_for(case)
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+    save_pruned(model, tmp_path / "pruned")
+    assert difference(outputs_of(load_pruned(tmp_path / "pruned"), inputs), outputs_of(model, inputs)) < 1e-6
 
 
 def test_a_loaded_model_can_be_tuned_pruned_and_saved_again(folder: Path, tmp_path: Path) -> None:
@@ -91,8 +122,10 @@ def test_the_folder_has_a_tokenizer_and_a_card(tmp_path: Path) -> None:
 def test_the_card_does_not_tell_the_paths_of_a_machine(tmp_path: Path) -> None:
     model = shrunk(BY_NAME["xlm-roberta"])
     model.config.name_or_path = str(tmp_path / "secret" / "model")
-    save_pruned(model, tmp_path / "pruned")
-    assert "secret" not in (tmp_path / "pruned" / "README.md").read_text()
+    save_pruned(model, tmp_path / "pruned", languages="sw")
+    for file in ("README.md", "headwise.json", "config.json"):
+        assert "secret" not in (tmp_path / "pruned" / file).read_text()
+    assert "language:\n- sw\n" in (tmp_path / "pruned" / "README.md").read_text()
 
 
 def test_plain_transformers_refuses_the_folder_even_when_told_to_ignore_sizes(folder: Path) -> None:
@@ -119,6 +152,22 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         load_pruned("no-such/model")
 
 
+def test_a_name_that_is_no_folder_is_asked_for_at_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def snapshot_download(name: str, **arguments: object) -> str:
+        asked.extend([name, arguments])
+        return str(folder)
+
+    monkeypatch.setattr("headwise.pruning.checkpoint.snapshot_download", snapshot_download)
+    loaded = load_pruned("someone/pruned", revision="main", token="secret")
+    assert len(find_heads(loaded).players()) == 4
+    assert asked == [
+        "someone/pruned",
+        {"revision": "main", "token": "secret", "cache_dir": None, "local_files_only": False},
+    ]
+
+
 def damage(folder: Path, fault: str) -> None:
     weights, config, manifest = folder / "pruned.safetensors", folder / "config.json", folder / "headwise.json"
     match fault:
@@ -136,6 +185,10 @@ def damage(folder: Path, fault: str) -> None:
             config.write_text(json.dumps({**json.loads(config.read_text()), "headwise_pruned": {"encoder.0": [1]}}))
         case "impossible config":
             config.write_text(json.dumps({**json.loads(config.read_text()), "headwise_pruned": {"encoder.9": [1]}}))
+        case "strange config":
+            config.write_text(json.dumps({**json.loads(config.read_text()), "hidden_act": "zzz"}))
+        case "tied":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "tied": ["a"]}))
         case "class":
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "class": "Path"}))
         case "manifest":
@@ -150,9 +203,11 @@ def damage(folder: Path, fault: str) -> None:
         ("flipped", "damaged: its checksum"),
         ("truncated", "damaged: its checksum"),
         ("missing", r"pruned\.safetensors: cannot be read"),
-        ("config", r"config\.json does not fit"),
+        ("config", r"no model can be built from its config\.json"),
+        ("strange config", r"no model can be built from its config\.json"),
+        ("tied", "'tied' does not fit"),
         ("other config", r"does not fit config\.json at \d+ tensors"),
-        ("impossible config", r"config\.json does not fit.*encoder\.9\.1"),
+        ("impossible config", r"built from its config\.json.*encoder\.9\.1"),
         ("class", "'class' 'Path' is not a model of transformers"),
         ("manifest", "line 1: not JSON"),
         ("version", "version 99"),

@@ -44,10 +44,12 @@ def test_an_unknown_language_is_an_error_unless_there_is_a_default(masks: Langua
         masks.use(["sw", "de"]),
     ):
         pass
-    with_default = LanguageMasks(masks.model, masks.masks, default=masks.masks["tr"])
+    with_default = LanguageMasks(masks.model, masks.masks, default=masks.masks["sw"])
     inputs = inputs_for(CASE)
-    with torch.no_grad(), with_default.use(["de", "de", "de"]):
-        assert torch.equal(outputs_of(masks.model, inputs), outputs_of(masks.model, inputs))
+    with torch.no_grad(), with_default.use(["de", "tr", "zh"]):
+        found = outputs_of(masks.model, inputs)
+    with torch.no_grad(), masks.use(["sw", "tr", "zh"]):
+        assert torch.equal(outputs_of(masks.model, inputs), found)
 
 
 @pytest.mark.parametrize("default", [False, True])
@@ -83,3 +85,16 @@ def test_a_file_without_languages_is_named(masks: LanguageMasks, tmp_path: Path)
     path.write_text(path.read_text().replace('"languages"', '"tongues"'))
     with pytest.raises(HeadwiseError, match=r"masks\.json: 'languages' must be an object"):
         LanguageMasks.load(path, masks.model)
+
+
+def test_no_masks_at_all_is_an_unknown_language_like_any_other() -> None:
+    with pytest.raises(HeadwiseError, match="no mask for the language 'sw'"), LanguageMasks(CASE.build(), {}).use("sw"):
+        pass
+
+
+def test_masks_that_are_added_later_do_not_slip_in(masks: LanguageMasks) -> None:
+    mine = dict(masks.masks)
+    bound = LanguageMasks(masks.model, mine)
+    mine["de"] = mine["sw"]
+    with pytest.raises(HeadwiseError, match="no mask for the language 'de'"), bound.use("de"):
+        pass

@@ -1,5 +1,8 @@
 """shrink and fold: the same outputs as gating, from fewer or from zeroed weights."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -123,6 +126,52 @@ def test_a_mask_that_removes_nothing_changes_nothing() -> None:
         model = BY_NAME[name].build()
         shrunk = shrink(model, HeadMask.full(find_heads(model)))
         assert shrunk.state_dict().keys() == model.state_dict().keys()
+
+
+@torch.no_grad()
+def test_attention_weights_keep_the_numbers_of_their_layers(case: Case) -> None:
+    model, inputs = case.build(attn_implementation="eager"), inputs_for(case)
+    output = shrink(model, uneven_mask(find_heads(model), empty_layer=1))(**inputs, output_attentions=True)
+    weights = output.encoder_attentions if case.seq2seq else output.attentions
+    sites = find_heads(model).sites[:3]
+    mask = uneven_mask(find_heads(model), empty_layer=1)
+    kept = [sum(player not in mask.off for player in site.players) for site in sites]
+    assert kept[1] == 0
+    assert [layer.shape[1] for layer in weights] == kept
+
+
+def test_cutting_one_model_leaves_others_of_the_same_config_alone() -> None:
+    first = BY_NAME["bert"].build()
+    second = type(first)(first.config)
+    shrink(first, uneven_mask(find_heads(first)), inplace=True)
+    assert find_heads(second).players()[0] == "encoder.0.0"
+    assert len(find_heads(second).players()) == 12
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "bloom", "llama"])
+@torch.no_grad()
+def test_shrunk_models_can_be_copied_and_sent_to_other_processes(name: str) -> None:
+    case = BY_NAME[name]
+    model, inputs = case.build(), inputs_for(case)
+    once = shrink(model, random_mask(find_heads(model), 1, share=0.7))
+    twice = shrink(once, uneven_mask(find_heads(once), empty_layer=0))
+    for copied in (copy.deepcopy(twice), pickle.loads(pickle.dumps(twice))):  # noqa: S301
+        assert torch.equal(outputs_of(copied, inputs), outputs_of(twice, inputs))
+
+
+def test_a_gated_model_is_not_copied_with_its_gates() -> None:
+    model = BY_NAME["bert"].build()
+    mask = uneven_mask(find_heads(model))
+    for act in (shrink, fold):
+        with gated(model, torch.ones(12)), pytest.raises(HeadwiseError, match="gated already"):
+            act(model, mask)
+
+
+def test_a_cut_model_cannot_be_folded_into_a_full_shape() -> None:
+    model = BY_NAME["bert"].build()
+    shrunk = shrink(model, uneven_mask(find_heads(model)))
+    with pytest.raises(HeadwiseError, match="cut out of this model already"):
+        fold(shrunk, HeadMask.full(find_heads(shrunk)))
 
 
 @torch.no_grad()

@@ -70,13 +70,21 @@ def prune(
     mask: Annotated[Path, typer.Option("--mask", help="A mask file: which heads stay.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
     export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    other_weights: Annotated[
+        bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
+    as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    if Path(model).exists() and out.exists() and out.resolve().samefile(Path(model).resolve()):
+        raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
     chosen = HeadMask.load(mask)
     loaded = load_model(model, trust_remote_code)
-    chosen.check(find_heads(loaded))
+    found = find_heads(loaded)
+    chosen = chosen.moved_to(found) if other_weights else chosen
+    chosen.check(found)
     languages = (chosen.language,) if chosen.language else ()
     tokenizer = load_tokenizer(model, trust_remote_code)
     match export:
@@ -87,8 +95,11 @@ def prune(
         case Export.mask:
             with new_folder(out, overwrite) as draft:
                 chosen.save(draft / "mask.json")
-    removed = len(chosen.off)
-    typer.echo(f"{out}: {export.value}, {removed} of {removed + chosen.count} heads removed")
+    removed, total = len(chosen.off), len(chosen.players)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "export": export.value, "removed": removed, "of": total}))
+    else:
+        typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
 
 
 @app.command()

@@ -11,15 +11,22 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from headwise.errors import HeadwiseError
+from headwise.models.classifiers import MeanPooledBertForSequenceClassification
+from headwise.models.defaults import is_default, load_default
+from headwise.models.e5 import e5_small_folder
 from headwise.pruning import is_pruned, load_pruned
 from headwise.pruning.card import is_hub_name
+from headwise.pruning.checkpoint import MANIFEST
+
+#: Model classes that transformers does not have.
+OWN_CLASSES = {cls.__name__: cls for cls in (MeanPooledBertForSequenceClassification,)}
 
 
 def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False, **kwargs: Any) -> Any:
     """Load a model with the task head that its config names.
 
     Args:
-        name_or_path: A hub name, a local folder, or a folder of `save_pruned`.
+        name_or_path: A hub name, a local folder, a folder of `save_pruned`, or one of `default_names()`.
         trust_remote_code: Run code that comes with the model. Off unless you know whose it is.
         kwargs: Passed to `from_pretrained`, or to `load_pruned`.
 
@@ -29,7 +36,9 @@ def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = F
     Raises:
         HeadwiseError: There is no such model, or it cannot be read.
     """
-    if is_pruned(name_or_path):
+    if is_default(name_or_path):
+        return load_default(str(name_or_path))
+    if _is_pruned_anywhere(name_or_path):
         return load_pruned(name_or_path, **kwargs)
     config = _load_config(name_or_path, trust_remote_code)
     try:
@@ -41,7 +50,9 @@ def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = F
 
 def load_skeleton(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False) -> Any:
     """The model's modules without weights: enough to see its heads, at no cost."""
-    if is_pruned(name_or_path):
+    if is_default(name_or_path):
+        return load_default(str(name_or_path))
+    if _is_pruned_anywhere(name_or_path):
         return load_pruned(name_or_path)
     config = _load_config(name_or_path, trust_remote_code)
     with torch.device("meta"):
@@ -51,12 +62,28 @@ def load_skeleton(name_or_path: str | os.PathLike[str], trust_remote_code: bool 
 
 def load_tokenizer(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False) -> Any:
     """The model's tokenizer, None if it comes without one."""
-    if cached_file(str(name_or_path), "tokenizer_config.json", _raise_exceptions_for_missing_entries=False) is None:
+    if is_default(name_or_path):
+        name_or_path = e5_small_folder()
+    if not any(_has_file(name_or_path, name) for name in ("tokenizer_config.json", "tokenizer.json")):
         return None
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
         raise HeadwiseError(f"{name_or_path}: its tokenizer cannot be loaded: {_first_line(error)}") from None
+
+
+def _has_file(name_or_path: str | os.PathLike[str], file: str) -> bool:
+    """Whether a folder, or a model on the hub, has a file."""
+    return cached_file(str(name_or_path), file, _raise_exceptions_for_missing_entries=False) is not None
+
+
+def _is_pruned_anywhere(name_or_path: str | os.PathLike[str]) -> bool:
+    if Path(name_or_path).is_dir() or not is_hub_name(str(name_or_path)):
+        return is_pruned(name_or_path)
+    try:
+        return _has_file(name_or_path, MANIFEST)
+    except OSError:
+        return False
 
 
 def _load_config(name_or_path: str | os.PathLike[str], trust_remote_code: bool) -> Any:
@@ -74,7 +101,7 @@ def _load_config(name_or_path: str | os.PathLike[str], trust_remote_code: bool) 
 def _class_of(config: Any) -> Any:
     """The class that the config names, or the bare model."""
     for name in config.architectures or ():
-        cls = getattr(transformers, name, None)
+        cls = OWN_CLASSES.get(name) or getattr(transformers, name, None)
         if isinstance(cls, type) and issubclass(cls, PreTrainedModel):
             return cls
     return AutoModel

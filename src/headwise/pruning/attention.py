@@ -5,10 +5,10 @@ Most sites need nothing: their code infers the number of heads. The rest get a s
 """
 
 import copy
-import inspect
+import functools
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, SupportsIndex, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from headwise.architectures import Family, Position
 from headwise.heads import Site
 
 _GROUPED = "headwise_grouped"
+
+#: Attribute of an unevenly grouped attention that holds the model's config; its own names our attention function.
+SHARED_CONFIG = "shared_config"
 
 
 def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[int], kv_index: list[int]) -> None:
@@ -36,7 +39,9 @@ def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[in
     for name in family.widths:
         _set_if_there(module, name, len(kept) * site.head_width)
     if not kept:
-        _specialise(module, _EMPTIED[family.position], {"cross": site.stack == "cross", "output": _own_output(site)})
+        _specialise(
+            module, _EMPTIED[family.position], (("cross", site.stack == "cross"), ("output", _own_output(site)))
+        )
         return
     if family.position == "alibi":
         # Of the alibi, which the model makes for all its heads, the site reads the rows of its own.
@@ -79,14 +84,35 @@ def _own_output(site: Site) -> str | None:
     return site.output.removeprefix(prefix) if site.output.startswith(prefix) else None
 
 
-def _specialise(module: Any, mixin: type, attributes: dict[str, Any] | None = None) -> None:
+def _specialise(module: Any, mixin: type, attributes: tuple[tuple[str, Any], ...] = ()) -> None:
     """Give one module a subclass of its class."""
     if not isinstance(module, mixin):
-        cls = type(module)
-        module.__class__ = type(f"{mixin.__name__.strip('_')}{cls.__name__}", (mixin, cls), attributes or {})
+        cls: Any = type(module)
+        module.__class__ = _subclass(cls, mixin, attributes)
 
 
-class _Emptied:
+@functools.cache
+def _subclass(cls: Any, mixin: Any, attributes: tuple[tuple[str, Any], ...]) -> Any:
+    origin = (*getattr(cls, "origin", (cls,)), (mixin, attributes))
+    return type(f"{mixin.__name__.strip('_')}{cls.__name__}", (mixin, cls), {**dict(attributes), "origin": origin})
+
+
+class _Special:
+    """A module with a class made for it, which is made again where the module is copied or unpickled."""
+
+    origin: ClassVar[tuple[Any, ...]]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _blank, self.origin, vars(self)
+
+
+def _blank(cls: Any, *specialisations: tuple[Any, tuple[tuple[str, Any], ...]]) -> Any:
+    for mixin, attributes in specialisations:
+        cls = _subclass(cls, mixin, attributes)
+    return object.__new__(cls)
+
+
+class _Emptied(_Special):
     """A site without heads: what is left is its output projection's bias."""
 
     cross: ClassVar[bool]
@@ -94,15 +120,19 @@ class _Emptied:
     layer_idx: int
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        return self._project(_hidden_states(args, kwargs), kwargs), None
+        return self._attend(_hidden_states(args, kwargs), kwargs)
 
-    def _project(self, hidden: Tensor, kwargs: dict[str, Any]) -> Tensor:
+    def _attend(self, hidden: Tensor, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """What the site adds, and the attention weights of its no heads, which keep the layers' numbers in order."""
+        source = kwargs.get("key_value_states", kwargs.get("encoder_hidden_states")) if self.cross else None
+        keys = hidden.shape[1] if source is None else source.shape[1]
+        weights = hidden.new_zeros(hidden.shape[0], 0, hidden.shape[1], keys)
         if not self.cross:
             self._hold_place(hidden, kwargs)
         if self.output is None:
-            return hidden.new_zeros(*hidden.shape[:-1], 0)
+            return hidden.new_zeros(*hidden.shape[:-1], 0), weights
         bias = getattr(getattr(self, self.output), "bias", None)
-        return torch.zeros_like(hidden) if bias is None else bias.expand_as(hidden)
+        return torch.zeros_like(hidden) if bias is None else bias.expand_as(hidden), weights
 
     def _hold_place(self, hidden: Tensor, kwargs: dict[str, Any]) -> None:
         """Tell the cache that these tokens were seen: it counts positions by the keys of its first layer."""
@@ -121,10 +151,8 @@ class _EmptiedShared(_Emptied):
     """The same for T5, which passes its position bias on: every other site computes its own."""
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        output = self._project(_hidden_states(args, kwargs), kwargs)
-        # Where output_attentions is an argument of its own, its caller expects a place for weights only with it.
-        optional = "output_attentions" in inspect.signature(super(_Emptied, self).forward).parameters  # type: ignore[misc]
-        return (output, None) if optional and not kwargs.get("output_attentions") else (output, None, None)
+        output, weights = self._attend(_hidden_states(args, kwargs), kwargs)
+        return output, None, weights
 
 
 class _EmptiedAlibi(_Emptied):
@@ -132,7 +160,8 @@ class _EmptiedAlibi(_Emptied):
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         residual = args[1] if len(args) > 1 else kwargs["residual"]
-        return residual + self._project(_hidden_states(args, kwargs), kwargs), None
+        output, weights = self._attend(_hidden_states(args, kwargs), kwargs)
+        return residual + output, weights
 
 
 _EMPTIED: dict[Position, type[_Emptied]] = {"none": _Emptied, "shared-bias": _EmptiedShared, "alibi": _EmptiedAlibi}
@@ -143,7 +172,7 @@ def _hidden_states(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     return cast(Tensor, found)
 
 
-class _OwnBias:
+class _OwnBias(_Special):
     """T5 attention that takes no position bias from the layer before it and gives none to the next."""
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -152,7 +181,7 @@ class _OwnBias:
         return output, None, *rest
 
 
-class _KeptAlibi:
+class _KeptAlibi(_Special):
     """BLOOM attention that takes only its own heads' rows of the alibi."""
 
     alibi_heads: Tensor
@@ -167,12 +196,12 @@ def _group_heads(module: Any, kv_index: list[int]) -> None:
     """Tell a grouped-query attention which key-value head each of its heads reads."""
     kv_heads = len(set(kv_index))
     even = [head * kv_heads // len(kv_index) for head in range(len(kv_index))]
-    if kv_index == even and len(kv_index) % kv_heads == 0 and not hasattr(module, "shared_config"):
+    if kv_index == even and len(kv_index) % kv_heads == 0 and not hasattr(module, SHARED_CONFIG):
         module.num_key_value_groups = len(kv_index) // kv_heads
         return
     module.num_key_value_groups = 1
     module.register_buffer("kv_index", torch.tensor(kv_index), persistent=False)
-    if not hasattr(module, "shared_config"):
+    if not hasattr(module, SHARED_CONFIG):
         module.shared_config = module.config
         module.config = copy.copy(module.config)
         module.config._attn_implementation = _GROUPED

@@ -1,6 +1,7 @@
 """The README of a pruned model: metadata for the hub, what was removed, how to load it."""
 
 from pathlib import Path
+from typing import Any
 
 from headwise.heads import HeadMap
 from headwise.masks import group_players
@@ -30,21 +31,20 @@ model = load_pruned("{folder}")
 """
 
 
-def write_card(
-    folder: Path, heads: HeadMap, removed: tuple[str, ...], languages: tuple[str, ...], class_name: str
-) -> None:
+def write_card(folder: Path, config: Any, heads: HeadMap, removed: tuple[str, ...], languages: tuple[str, ...]) -> None:
     """Write the model card of a shrunk model into its folder."""
     gone = group_players(removed)
     rows = "\n".join(
         f"| {site.name} | {len(site.heads)} | {', '.join(map(str, gone.get(site.name, ()))) or 'none'} |"
         for site in heads.sites
     )
-    title = f"{Path(heads.model).name}, pruned" + (f" for {', '.join(languages)}" if languages else "")
+    base = base_name(config)
+    title = f"{base or heads.family.name}, pruned" + (f" for {', '.join(languages)}" if languages else "")
     card = _CARD.format(
-        base=f"base_model: {heads.model}\n" if is_hub_name(heads.model) else "",
+        base=f"base_model: {base}\n" if base else "",
         languages="".join(["language:\n", *(f"- {language}\n" for language in languages)]) if languages else "",
         title=title,
-        cls=class_name,
+        cls=config.architectures[0],
         removed=len(removed),
         total=len(removed) + len(heads.players()),
         folder="path/or/name",
@@ -53,6 +53,12 @@ def write_card(
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
+def base_name(config: Any) -> str:
+    """The name on the hub of the model that a model came from; empty if it came from some folder."""
+    name = str(getattr(config, "name_or_path", "") or "")
+    return name if is_hub_name(name) else ""
+
+
 def is_hub_name(name: str) -> bool:
     """Whether a name can be a model on the hub rather than a path on some machine."""
-    return name.count("/") <= 1 and not name.startswith((".", "/", "~")) and not Path(name).exists()
+    return bool(name) and name.count("/") <= 1 and not name.startswith((".", "/", "~")) and not Path(name).exists()

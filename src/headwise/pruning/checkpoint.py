@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +19,9 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 from headwise.errors import CheckpointError, HeadwiseError
 from headwise.files import new_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
-from headwise.masks import HeadMask, ungroup_players
-from headwise.pruning.card import write_card
-from headwise.pruning.shrink import shrink
+from headwise.masks import HeadMask
+from headwise.pruning.card import base_name, write_card
+from headwise.pruning.shrink import removed_heads, shrink
 
 MANIFEST = "headwise.json"
 #: Not `model.safetensors`: transformers would take that up and, told to ignore sizes, fill it with random weights.
@@ -34,7 +35,7 @@ def save_pruned(
     model: nn.Module,
     folder: str | os.PathLike[str],
     tokenizer: Any = None,
-    languages: tuple[str, ...] = (),
+    languages: str | Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
     """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
@@ -49,6 +50,7 @@ def save_pruned(
         overwrite: Replace what is in the folder.
     """
     base = base_model(_merged(model))
+    languages = (languages,) if isinstance(languages, str) else tuple(languages)
     if not isinstance(base, PreTrainedModel) or not hasattr(transformers, type(base).__name__):
         raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it could not be loaded again")
     heads = find_heads(base)
@@ -56,8 +58,7 @@ def save_pruned(
         config = copy.deepcopy(base.config)
         config.architectures = [type(base).__name__]
         config.save_pretrained(draft)
-        if base.can_generate() and base.generation_config is not None:
-            base.generation_config.save_pretrained(draft)
+        _save_generation_config(base, draft)
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
         tensors, tied = _untied(base.state_dict())
@@ -66,7 +67,7 @@ def save_pruned(
             "format": _FORMAT,
             "version": _VERSION,
             "class": type(base).__name__,
-            "base_model": heads.model,
+            "base_model": base_name(base.config),
             "languages": list(languages),
             "fingerprint": heads.fingerprint,
             "heads_kept": len(heads.players()),
@@ -74,26 +75,33 @@ def save_pruned(
             "sha256": _sha256(draft / WEIGHTS),
         }
         write_json(draft / MANIFEST, manifest)
-        write_card(draft, heads, removed_heads(base.config), languages, type(base).__name__)
+        write_card(draft, config, heads, removed_heads(base.config), languages)
 
 
 def load_pruned(
     name_or_path: str | os.PathLike[str],
-    dtype: torch.dtype | None = None,
+    *,
+    dtype: torch.dtype | str | None = None,
     device: str | torch.device | None = None,
     attn_implementation: str | None = None,
     verify: bool = True,
-    **hub: Any,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
 ) -> Any:
     """Load a model that `save_pruned` saved, ready for inference.
 
     Args:
         name_or_path: The folder, or the name of a model on the hub.
-        dtype: Type of the weights; as saved if not given.
+        dtype: Type of the weights, such as `torch.bfloat16` or `"bfloat16"`; as saved if not given or `"auto"`.
         device: Where to; the CPU if not given.
         attn_implementation: As in `from_pretrained`.
         verify: Check the weights against the manifest's checksum.
-        hub: Passed to the hub's download: `revision`, `token`, `cache_dir`, `local_files_only`.
+        revision: Branch, tag or commit on the hub.
+        token: Token for the hub.
+        cache_dir: Where the hub's files are kept.
+        local_files_only: Do not ask the hub.
 
     Returns:
         The model, of the class that was saved, in evaluation mode.
@@ -101,12 +109,16 @@ def load_pruned(
     Raises:
         CheckpointError: The folder is not such a checkpoint, or is damaged.
     """
+    hub = {"revision": revision, "token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
     folder = _fetch(name_or_path, hub)
     manifest = _read_manifest(folder)
+    wanted = _dtype(dtype)
     if verify and _sha256(folder / WEIGHTS) != manifest.get("sha256"):
         raise CheckpointError(f"{folder / WEIGHTS}: damaged: its checksum is not the one in {MANIFEST}")
-    model = _build(folder, manifest, attn_implementation)
-    _load_weights(model, folder, manifest, dtype)
+    state = _read_weights(folder, manifest)
+    saved = next((tensor.dtype for tensor in state.values() if tensor.is_floating_point()), torch.float32)
+    model = _build(folder, manifest, attn_implementation, wanted or saved)
+    _load_weights(model, folder, manifest, _cast(state, model, wanted))
     if model.can_generate() and (folder / "generation_config.json").exists():
         model.generation_config = GenerationConfig.from_pretrained(folder)
     model.eval()
@@ -118,16 +130,37 @@ def is_pruned(folder: str | os.PathLike[str]) -> bool:
     return (Path(folder) / MANIFEST).is_file()
 
 
-def removed_heads(config: Any) -> tuple[str, ...]:
-    """The names of the heads that were cut out of a model, by its config."""
-    return ungroup_players(getattr(config, PRUNED_ATTRIBUTE, None) or {}, f"config.{PRUNED_ATTRIBUTE}", counts=False)
-
-
 def _merged(model: nn.Module) -> nn.Module:
-    if not hasattr(model, "merge_and_unload"):
-        return model
-    merged: nn.Module = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
-    return merged
+    """The model with its adapters in its weights; what cannot be merged is refused rather than lost."""
+    wrappers: list[Any] = [module for module in model.modules() if hasattr(module, "base_layer")]
+    if any(getattr(wrapper, "disable_adapters", False) for wrapper in wrappers):
+        raise HeadwiseError("the model's adapters are switched off: leave disable_adapter() before saving")
+    if getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False):
+        raise HeadwiseError("a learned prompt is not part of the weights and would be lost: save it with PEFT")
+    if hasattr(model, "merge_and_unload"):
+        merged: nn.Module = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
+        return merged
+    if wrappers:
+        raise HeadwiseError("the model has adapters that are not merged: save the PEFT model around it, or merge them")
+    return model
+
+
+def _save_generation_config(base: Any, folder: Path) -> None:
+    if not base.can_generate() or base.generation_config is None:
+        return
+    try:
+        base.generation_config.save_pretrained(folder)
+    except ValueError as error:
+        raise HeadwiseError(f"the model's generation config is not valid: {str(error).splitlines()[0]}") from None
+
+
+def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    if dtype is None or dtype == "auto":
+        return None
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise HeadwiseError(f"there is no dtype {dtype!r}: use float32, bfloat16, float16 or auto")
+    return found
 
 
 def _untied(state: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -176,7 +209,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise CheckpointError(str(error)) from None
 
 
-def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | None) -> Any:
+def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | None, dtype: torch.dtype) -> Any:
     """The model in its pruned shape, its weights not set yet."""
     cls: Any = getattr(transformers, str(manifest.get("class")), None)
     if not isinstance(cls, type) or not issubclass(cls, PreTrainedModel):
@@ -187,10 +220,11 @@ def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | No
         setattr(config, PRUNED_ATTRIBUTE, None)
         config.name_or_path = str(manifest.get("base_model") or folder)
         with _no_init_weights():
-            model = cast(Any, cls)._from_config(config, attn_implementation=attn_implementation)
+            model = cast(Any, cls)._from_config(config, attn_implementation=attn_implementation, dtype=dtype)
         return shrink(model, HeadMask.without(find_heads(model), removed), inplace=True)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder}: its config.json does not fit: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # a damaged config can fail anywhere in transformers
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{folder}: no model can be built from its config.json: {reason}") from None
 
 
 def _no_init_weights() -> Any:
@@ -199,18 +233,39 @@ def _no_init_weights() -> Any:
     return module.no_init_weights()
 
 
-def _load_weights(model: Any, folder: Path, manifest: dict[str, Any], dtype: torch.dtype | None) -> None:
+def _read_weights(folder: Path, manifest: dict[str, Any]) -> dict[str, Tensor]:
     try:
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder / WEIGHTS}: cannot be read: {error}") from None
-    state |= {name: state[first] for name, first in manifest.get("tied", {}).items() if first in state}
-    if dtype is not None:
-        state = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    tied = manifest.get("tied")
+    if not isinstance(tied, dict) or not set(tied.values()) <= state.keys():
+        raise CheckpointError(f"{folder / MANIFEST}: 'tied' does not fit {WEIGHTS}")
+    return state | {name: state[first] for name, first in tied.items()}
+
+
+def _cast(state: dict[str, Tensor], model: Any, dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """The weights in another type, but for those that a model keeps in float32 when it is loaded in float16."""
+    if dtype is None:
+        return state
+    kept = tuple(getattr(model, "_keep_in_fp32_modules", None) or ()) if dtype == torch.float16 else ()
+
+    def cast_one(name: str, tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        return tensor.float() if any(part in name.split(".") for part in kept) else tensor.to(dtype)
+
+    return {name: cast_one(name, tensor) for name, tensor in state.items()}
+
+
+def _load_weights(model: Any, folder: Path, manifest: dict[str, Any], state: dict[str, Tensor]) -> None:
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     found = {name: tensor.shape for name, tensor in state.items()}
     if expected != found:
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         raise CheckpointError(f"{folder / WEIGHTS}: does not fit config.json at {len(wrong)} tensors, first {wrong[0]}")
     model.load_state_dict(state, assign=True)
-    model.tie_weights()
+    for name, first in manifest["tied"].items():  # exactly what was tied: a config may ask for more than was true
+        parent, _, attribute = name.rpartition(".")
+        if name in dict(model.named_parameters(remove_duplicate=False)):
+            setattr(model.get_submodule(parent), attribute, model.get_parameter(first))

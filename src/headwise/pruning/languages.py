@@ -45,6 +45,7 @@ class LanguageMasks:
     default: HeadMask | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "masks", dict(self.masks))  # what is added to the caller's later was not checked
         for mask in self._all_masks():
             mask.check(self._heads)
             if mask.kind != "heads":
@@ -60,10 +61,8 @@ class LanguageMasks:
         Raises:
             HeadwiseError: A language has no mask and there is no default.
         """
-        if isinstance(languages, str):
-            gates = self._gates[self._row(languages)]  # (heads,)
-        else:
-            gates = self._gates[[self._row(language) for language in languages]]  # (rows, heads)
+        rows = self._row(languages) if isinstance(languages, str) else [self._row(language) for language in languages]
+        gates = self._gates[rows]  # (heads,) or (rows, heads)
         with gated(self.model, gates, heads=self._heads):
             yield
 

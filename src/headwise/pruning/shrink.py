@@ -6,10 +6,18 @@ from typing import Any, TypeVar
 from torch import nn
 
 from headwise.errors import HeadwiseError
+from headwise.gates import require_ungated
 from headwise.heads import PRUNED_ATTRIBUTE, HeadMap, Site, base_model, find_heads
-from headwise.masks import HeadMask, group_players
-from headwise.pruning.attention import adapt_attention, own_bias
-from headwise.pruning.slicing import head_features, keep_inputs, keep_outputs, projection_features, zero_inputs
+from headwise.masks import HeadMask, group_players, ungroup_players
+from headwise.pruning.attention import SHARED_CONFIG, adapt_attention, own_bias
+from headwise.pruning.slicing import (
+    head_features,
+    keep_inputs,
+    keep_outputs,
+    projection_features,
+    require_cuttable,
+    zero_inputs,
+)
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -40,6 +48,7 @@ def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
     heads = _checked(model, mask)
     model = model if inplace else copy.deepcopy(model)
     base = base_model(model)
+    _own_config(base)
     kept = {site.name: _kept(mask, columns) for site, columns in heads.spans()}
     if heads.family.position == "shared-bias" and mask.off:
         _share_out_biases(base, heads, kept)
@@ -62,6 +71,8 @@ def fold(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
         A model of the same shape that computes what the gated model computes.
     """
     heads = _checked(model, mask)
+    if removed_heads(base_model(model).config):
+        raise HeadwiseError("heads were cut out of this model already, so it has no full shape to fold into: shrink it")
     model = model if inplace else copy.deepcopy(model)
     base = base_model(model)
     for site, columns in heads.spans():
@@ -75,8 +86,13 @@ def fold(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
 def _checked(model: nn.Module, mask: HeadMask) -> HeadMap:
     if mask.kind != "heads":
         raise HeadwiseError(f"only masks of heads can be cut or folded, this one is of {mask.kind}")
+    require_ungated(model, "copy it outside")
     heads = find_heads(model)
     mask.check(heads)
+    base = base_model(model)
+    for site in heads.sites:
+        for path in (*(projection.path for projection in site.projections), site.output):
+            require_cuttable(base.get_submodule(path))
     return heads
 
 
@@ -103,6 +119,22 @@ def _share_out_biases(base: Any, heads: HeadMap, kept: dict[str, list[int]]) -> 
         tables = [getattr(module, "relative_attention_bias", None) for module in modules.values()]
         for (name, module), table in zip(modules.items(), tables, strict=True):
             own_bias(module, table or tables[0], kept[name])
+
+
+def removed_heads(config: Any) -> tuple[str, ...]:
+    """The names of the heads that were cut out of a model, by its config."""
+    return ungroup_players(getattr(config, PRUNED_ATTRIBUTE, None) or {}, f"config.{PRUNED_ATTRIBUTE}", counts=False)
+
+
+def _own_config(base: Any) -> None:
+    """Part the model's config from those of other models built from it: it will say which heads are gone."""
+    shared, own = base.config, copy.deepcopy(base.config)
+    for module in base.modules():
+        for name in ("config", SHARED_CONFIG):
+            if vars(module).get(name) is shared:
+                setattr(module, name, own)
+    if hasattr(base, "_cache"):
+        del base._cache  # transformers 4 keeps the static cache of the last generation, in its old shape
 
 
 def _record(config: Any, mask: HeadMask) -> None:

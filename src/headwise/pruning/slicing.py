@@ -37,6 +37,17 @@ def projection_features(
     return torch.cat(features)
 
 
+def require_cuttable(layer: nn.Module) -> None:
+    """Make sure that a layer can be cut, before anything is.
+
+    Raises:
+        HeadwiseError: The layer is quantised, or wrapped in an adapter other than LoRA.
+    """
+    for factor in ("lora_A", "lora_B"):
+        for part in _parts(layer, factor):
+            _require_float(part, cast(Tensor, part.weight))
+
+
 def keep_outputs(layer: nn.Module, features: Tensor) -> None:
     """Keep only some output features of a layer, in place."""
     for part in _parts(layer, "lora_B"):
@@ -57,7 +68,6 @@ def zero_inputs(layer: nn.Module, features: Tensor) -> None:
     """Make a layer blind to some input features, in place."""
     for part in _parts(layer, "lora_A"):
         weight = cast(Tensor, part.weight)
-        _require_float(part, weight)
         with torch.no_grad():
             weight.index_fill_(0 if is_transposed(part) else 1, features.to(weight.device), 0)
 
@@ -68,16 +78,15 @@ def _parts(layer: nn.Module, factor: str) -> list[nn.Module]:
         return [layer]
     adapters = getattr(layer, factor, None)
     extras = (getattr(layer, "lora_magnitude_vector", None), *(getattr(layer, "lora_bias", None) or {}).values())
-    if adapters is None or any(extras):
+    if not isinstance(adapters, nn.ModuleDict) or any(extras):
         raise HeadwiseError(
             f"{type(layer).__name__} is not plain LoRA and cannot be cut: merge it first (model.merge_and_unload())"
         )
-    return [cast(nn.Module, layer.base_layer), *cast(nn.ModuleDict, adapters).values()]
+    return [cast(nn.Module, layer.base_layer), *adapters.values()]
 
 
 def _cut(layer: nn.Module, name: str, features: Tensor, axis: int) -> None:
     old = cast(nn.Parameter, getattr(layer, name))
-    _require_float(layer, old)
     new = old.detach().index_select(axis, features.to(old.device))
     setattr(layer, name, nn.Parameter(new, requires_grad=old.requires_grad))
 

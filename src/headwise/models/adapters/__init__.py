@@ -1,0 +1,1 @@
+"""LoRA adapters of the tuned defaults, made by `make defaults`."""

@@ -1,0 +1,51 @@
+"""Models that come tuned: multilingual-e5-small with small LoRA adapters that ship with the package."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import HeadwiseError
+from headwise.models.classifiers import add_head
+from headwise.models.e5 import E5_SMALL, e5_small_folder
+
+_ADAPTERS = files("headwise.models") / "adapters"
+
+
+def default_names() -> tuple[str, ...]:
+    """The names of the encoder that every machine can have and of its tuned forms.
+
+    Example:
+        >>> "e5-small" in default_names()
+        True
+    """
+    folder = Path(str(_ADAPTERS))
+    return (E5_SMALL, *sorted(path.name for path in folder.iterdir() if (path / "adapter_config.json").is_file()))
+
+
+def is_default(name: object) -> bool:
+    """Whether a name is one of ours, rather than a folder or a model on the hub."""
+    return str(name) in default_names() and not Path(str(name)).exists()
+
+
+def load_default(name: str) -> Any:
+    """The encoder, or one of its tuned forms with the adapter merged into its weights."""
+    base = e5_small_folder()
+    if name == E5_SMALL:
+        from transformers import BertModel
+
+        model = BertModel.from_pretrained(base, add_pooling_layer=False)
+    else:
+        model = _tuned(base, Path(str(_ADAPTERS / name)))
+    model.config.name_or_path = name
+    return model.eval()
+
+
+def _tuned(base: Path, adapter: Path) -> Any:
+    try:
+        from peft import PeftModel
+    except ModuleNotFoundError:
+        raise HeadwiseError("the tuned defaults need the package peft: pip install 'headwise[offline]'") from None
+    card = json.loads((adapter / "task.json").read_text(encoding="utf-8"))
+    model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True)
+    return PeftModel.from_pretrained(model, adapter).merge_and_unload()
