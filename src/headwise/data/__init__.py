@@ -1,0 +1,1 @@
+"""Data: readers of published formats, the hub, and the two sets that every machine has."""

@@ -1,0 +1,290 @@
+"""A local folder of published data sets as one `Dataset` a task."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud, read_columns, read_uner
+from headwise.data.conllu import pos_examples, read_conllu
+from headwise.data.dataset import Dataset
+from headwise.data.examples import Example, PairExample, TranslationExample
+from headwise.data.massive import read_massive
+from headwise.data.text import FilePath
+from headwise.data.tsv import NLI_LABELS, read_aligned, read_pairs, read_parallel, read_xnli
+from headwise.errors import HeadwiseError
+
+SPLITS = ("train", "dev", "test", "all")
+#: Corpora with the same items in every language: a plain language code takes its dev and test from them.
+ALIGNED = ("pud", "xnli", "flores")
+#: Of twenty groups of Tatoeba pairs the first is dev, the second test and the others train.
+TATOEBA_CYCLE = 20
+HALVES_NOTE = "Where the data have only one of dev and test (PUD, XNLI dev, FLORES), both are halves of it."
+
+_UD = re.compile(r"(?P<language>[a-z]{2,3})(_(?P<name>[a-z0-9]+))?-ud-(?P<split>train|dev|test)\.(conllu|iob2)(\.gz)?")
+_IL_NER = re.compile(r"(?P<language>Hindi|Odia|Telugu|Urdu)-(?P<split>train|dev|test)\.txt(\.gz)?")
+_IL_CODES = {"Hindi": "hi", "Odia": "or", "Telugu": "te", "Urdu": "ur"}
+_TURKISH = re.compile(r"(?P<split>train|dev|test)\.conll(\.gz)?")
+_MASSIVE = re.compile(r"(?P<language>[a-z]{2,3})-(?P<name>[A-Z]{2})\.jsonl(\.gz)?")
+_NLI = re.compile(r"(?:xnli|mnli)\.(?P<split>train|dev|test)\.tsv(\.gz)?")
+_PARALLEL = re.compile(r"(?P<language>[a-z]{2,3}-[a-z]{2,3})\.tsv(\.gz)?")
+_FLORES = re.compile(r"flores200\.(?P<language>[a-z]{2,3})\.txt(\.gz)?")
+
+Loader = Callable[[], tuple[Example, ...]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One source of examples in one language.
+
+    Attributes:
+        language: Its ISO code (for translation: two, `en-de`).
+        name: What tells it from the language's other corpora, such as `ewt`.
+        splits: How to read `train`, `dev` and `test`, as far as it has them.
+        group: What examples must share to stay together when dev and test are halves of one file.
+    """
+
+    language: str
+    name: str
+    splits: Mapping[str, Loader]
+    group: Callable[[Example], str]
+
+
+def default_folder() -> Path | None:
+    """The data folder: the environment variable HEADWISE_DATA, or `../shared/data` beside the project if it is there.
+
+    Raises:
+        HeadwiseError: The variable names no folder.
+    """
+    if named := os.environ.get("HEADWISE_DATA"):
+        if not Path(named).is_dir():
+            raise HeadwiseError(f"{named}: no such folder: set HEADWISE_DATA to the data folder or unset it")
+        return Path(named)
+    beside = Path(__file__).resolve().parents[4] / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def open_folder(path: FilePath, task: str) -> Dataset:
+    """The data of one task in a folder of published data sets.
+
+    Layout, each file plain or with `.gz`, each folder there or not:
+
+    | task | files |
+    |---|---|
+    | `pos` | `ud/` and `ud-nc/` `<language>_<treebank>-ud-<split>.conllu`; without `_<treebank>`: UD 1.x |
+    | `ner` | `ner/<language>_<treebank>-ud-<split>.iob2`, `ner/il-ner/<Language>-<split>.txt`, |
+    |       | `ner/turkish-wiki-ner/<split>.conll` |
+    | `intents`, `slots` | `massive/<locale>.jsonl` |
+    | `nli` | `xnli/xnli.<split>.tsv`; `mnli/mnli.<split>.tsv` (English) |
+    | `translation` | `mt/<source>-<target>.tsv` (Tatoeba), `mt/flores200.<language>.txt` |
+
+    **Languages** are ISO codes (`zh`; for translation pairs, `en-de`). Where a language has several corpora, each also
+    has a name of its own: `en_ewt`, `zh_gsd`, `en_mnli`, `en-de_tatoeba`, and `zh_v1` for UD 1.x, whose tags are too
+    different to stand in for UD 2. The plain code then means: dev, test and all from the aligned corpus (PUD, XNLI,
+    FLORES), else from the first by name; train from the first by name that has it. So `en` is trained on EWT and
+    measured on PUD, and `en_ewt` is trained and measured on EWT.
+
+    **Splits** are `train`, `dev`, `test` as published, and `all`: dev and test together. Where there is only one of dev
+    and test (PUD, XNLI dev), `dev` is its items at even positions and `test` those at odd ones, and `all` the whole
+    file: the same items in every language of an aligned corpus. Pairs of one premise stay together. Tatoeba has no
+    splits: of every 20 groups of pairs (pairs that share a sentence are one group) one is dev and one test.
+
+    Universal NER's PUD sentences get the treebank's ids and order if `ud/` has that language's PUD, so that all its
+    languages are aligned (Chinese has ids of its own) and its halves are those of `pos`.
+
+    Args:
+        path: The folder.
+        task: One of the tasks above.
+
+    Raises:
+        HeadwiseError: There is no such folder or task, or the folder has no files for it.
+    """
+    root = Path(path)
+    if task not in _TASKS:
+        raise HeadwiseError(f"no data for a task {task!r}: choose one of {', '.join(_TASKS)}")
+    if not root.is_dir():
+        raise HeadwiseError(f"{root}: no such folder: give the folder that holds ud/, ner/, massive/, xnli/ or mt/")
+    find, folders = _TASKS[task]
+    corpora = sorted(find(root), key=lambda corpus: (corpus.language, corpus.name))
+    if not corpora:
+        raise HeadwiseError(f"{root}: no files for the task {task!r}: put them into {folders} as open_folder documents")
+    named = _named(corpora)
+    splits = SPLITS if any("train" in corpus.splits for corpus in corpora) else SPLITS[1:]
+    note = HALVES_NOTE if any(len(corpus.splits.keys() - {"train"}) == 1 for corpus in named.values()) else ""
+    return Dataset(
+        f"{task} in {root}", tuple(named), splits, lambda language, split: _load(named[language], split), note
+    )
+
+
+def _named(corpora: list[Corpus]) -> dict[str, Corpus]:
+    """Corpora by every name that they go by: plain codes first."""
+    by_language: dict[str, list[Corpus]] = {}
+    for corpus in corpora:
+        by_language.setdefault(corpus.language, []).append(corpus)
+    plain = {language: _plain(found) for language, found in by_language.items()}
+    several = (corpus for found in by_language.values() if len(found) > 1 for corpus in found)
+    return plain | {f"{corpus.language}_{corpus.name}": corpus for corpus in several}
+
+
+def _plain(found: list[Corpus]) -> Corpus:
+    """What a language code without a corpus name means; see `open_folder`."""
+    ordered = sorted(found, key=lambda corpus: (corpus.name not in ALIGNED, corpus.name == "v1"))
+    measured = next((corpus for corpus in ordered if corpus.splits.keys() - {"train"}), ordered[0])
+    splits = {split: load for split, load in measured.splits.items() if split != "train"}
+    for corpus in ordered:
+        if "train" in corpus.splits and (corpus.name != "v1" or len(found) == 1):
+            splits.setdefault("train", corpus.splits["train"])
+    return Corpus(measured.language, measured.name, splits, measured.group)
+
+
+def _load(corpus: Corpus, split: str) -> tuple[Example, ...]:
+    measured = [each for each in ("dev", "test") if each in corpus.splits]
+    if split == "all" and measured:
+        return tuple(example for each in measured for example in corpus.splits[each]())
+    if split in corpus.splits and (split == "train" or len(measured) == 2):
+        return corpus.splits[split]()
+    if split == "train" or not measured:
+        there = ", ".join(("dev", "test", "all") if measured else corpus.splits)
+        raise HeadwiseError(f"{corpus.language}_{corpus.name} has no split {split!r}: ask for one of {there}")
+    examples = corpus.splits[measured[0]]()
+    places = {group: place for place, group in enumerate(dict.fromkeys(map(corpus.group, examples)))}
+    return tuple(example for example in examples if places[corpus.group(example)] % 2 == (split == "test"))
+
+
+def _matches(folder: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, re.Match[str]]]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if match := pattern.fullmatch(path.name):
+            yield path, match
+
+
+def _own_id(example: Example) -> str:
+    return example.id
+
+
+def _prompt(example: Example) -> str:
+    return example.id.partition(".")[0]
+
+
+def _premise(example: Example) -> str:
+    assert isinstance(example, PairExample)
+    return example.first
+
+
+def _collect(found: list[tuple[str, str, str, Loader]]) -> list[Corpus]:
+    """Corpora of (language, name, split, loader) rows."""
+    splits: dict[tuple[str, str], dict[str, Loader]] = {}
+    for language, name, split, load in found:
+        splits.setdefault((language, name), {})[split] = load
+    return [Corpus(language, name, loaders, _own_id) for (language, name), loaders in splits.items()]
+
+
+def _find_pos(root: Path) -> list[Corpus]:
+    return _collect(
+        [
+            (match["language"], match["name"] or "v1", match["split"], partial(_read_pos, path, not match["name"]))
+            for folder in ("ud", "ud-nc")
+            for path, match in _matches(root / folder, _UD)
+        ]
+    )
+
+
+def _read_pos(path: Path, v1: bool) -> tuple[Example, ...]:
+    return pos_examples(read_conllu(path, v1=v1))
+
+
+def _find_ner(root: Path) -> list[Corpus]:
+    pud = {match["language"]: path for path, match in _matches(root / "ud", _UD) if match["name"] == "pud"}
+    found: list[tuple[str, str, str, Loader]] = []
+    for path, match in _matches(root / "ner", _UD):
+        language, name = match["language"], match["name"] or "uner"
+        treebank = pud.get(language) if name == "pud" else None
+        found.append((language, name, match["split"], partial(_read_uner, path, treebank)))
+    for path, match in _matches(root / "ner" / "il-ner", _IL_NER):
+        load = partial(read_columns, path, IL_NER_LABELS)
+        found.append((_IL_CODES[match["language"]], "ilner", match["split"], load))
+    for path, match in _matches(root / "ner" / "turkish-wiki-ner", _TURKISH):
+        found.append(("tr", "wiki", match["split"], partial(read_columns, path, TURKISH_WIKI_LABELS)))
+    return _collect(found)
+
+
+def _read_uner(path: Path, treebank: Path | None) -> tuple[Example, ...]:
+    return read_uner(path) if treebank is None else align_pud(read_uner(path), read_conllu(treebank))
+
+
+def _find_massive(root: Path, which: int) -> list[Corpus]:
+    return _collect(
+        [
+            (match["language"], match["name"].lower(), split, partial(_read_massive, path, split, which))
+            for path, match in _matches(root / "massive", _MASSIVE)
+            for split in ("train", "dev", "test")
+        ]
+    )
+
+
+def _read_massive(path: Path, split: str, which: int) -> tuple[Example, ...]:
+    return read_massive(path, split)[which]
+
+
+def _given(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+    return examples
+
+
+def _find_nli(root: Path) -> list[Corpus]:
+    splits: dict[str, dict[str, Loader]] = {}
+    for path, match in _matches(root / "xnli", _NLI):
+        for language, examples in read_xnli(path).items():
+            splits.setdefault(language, {})[match["split"]] = partial(_given, examples)
+    corpora = [Corpus(language, "xnli", loaders, _prompt) for language, loaders in splits.items()]
+    columns = ("sentence1", "sentence2", "gold_label", "pairID", NLI_LABELS)
+    english: dict[str, Loader] = {
+        match["split"]: partial(read_pairs, path, *columns) for path, match in _matches(root / "mnli", _NLI)
+    }
+    return [*corpora, Corpus("en", "mnli", english, _premise)] if english else corpora
+
+
+def _find_translation(root: Path) -> list[Corpus]:
+    found: list[tuple[str, str, str, Loader]] = [
+        (match["language"], "tatoeba", split, partial(_read_tatoeba, path, split))
+        for path, match in _matches(root / "mt", _PARALLEL)
+        for split in ("train", "dev", "test")
+    ]
+    flores = {match["language"]: path for path, match in _matches(root / "mt", _FLORES)}
+    if english := flores.pop("en", None):
+        for language, path in flores.items():
+            found.append((f"en-{language}", "flores", "test", partial(read_aligned, english, path)))
+    return _collect(found)
+
+
+def _read_tatoeba(path: Path, split: str) -> tuple[Example, ...]:
+    examples = read_parallel(path)
+    groups = _linked(examples)
+    places = {group: place % TATOEBA_CYCLE for place, group in enumerate(dict.fromkeys(groups))}
+    wanted = {"dev": {0}, "test": {1}}.get(split, set(range(2, TATOEBA_CYCLE)))
+    return tuple(example for example, group in zip(examples, groups, strict=True) if places[group] in wanted)
+
+
+def _linked(examples: tuple[TranslationExample, ...]) -> list[str]:
+    """A group for each pair, the same for pairs that share a source or a target, also by way of others."""
+    parents: dict[str, str] = {}
+
+    def root(node: str) -> str:
+        while (parent := parents.setdefault(node, node)) != node:
+            node = parent
+        return node
+
+    for example in examples:
+        parents[root(f"source {example.source}")] = root(f"target {example.target}")
+    return [root(f"source {example.source}") for example in examples]
+
+
+#: What finds a task's corpora, and the folders they are in.
+_TASKS: dict[str, tuple[Callable[[Path], list[Corpus]], str]] = {
+    "pos": (_find_pos, "ud/ or ud-nc/"),
+    "ner": (_find_ner, "ner/"),
+    "intents": (partial(_find_massive, which=0), "massive/"),
+    "slots": (partial(_find_massive, which=1), "massive/"),
+    "nli": (_find_nli, "xnli/ or mnli/"),
+    "translation": (_find_translation, "mt/"),
+}

@@ -1,0 +1,88 @@
+"""Lines and blank-line-separated blocks of UTF-8 text files, plain or gzip."""
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from headwise.errors import HeadwiseError
+
+FilePath = str | os.PathLike[str]
+
+
+def read_lines(path: FilePath) -> Iterator[tuple[int, str]]:
+    r"""The lines of a text file with their numbers from 1, without line ends.
+
+    Lines end at `\n`, `\r\n` or `\r` and nowhere else: U+2028 and its like are text. A byte order mark is dropped.
+
+    Args:
+        path: A UTF-8 file, gzip if its name ends in `.gz`.
+
+    Raises:
+        HeadwiseError: The file is missing, empty, not UTF-8 or not the gzip file its name promises.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "greetings.txt")
+        ...     _ = path.write_bytes(b"hello\r\nhabari\r\n")
+        ...     list(read_lines(path))
+        [(1, 'hello'), (2, 'habari')]
+    """
+    number, blank = 0, True
+    for raw in _raw_lines(path):
+        text = _decode(raw, path, number + 1)
+        if number == 0:
+            text = text.removeprefix("\ufeff")
+        for line in text.removesuffix("\n").removesuffix("\r").split("\r"):
+            number += 1
+            blank = blank and not line.strip()
+            yield number, line
+    if blank:
+        raise HeadwiseError(f"{path}: the file is empty: fetch it again or give another")
+
+
+def read_blocks(path: FilePath) -> Iterator[list[tuple[int, str]]]:
+    """The runs of lines between blank lines, each line with its number: the sentences of CoNLL-like files."""
+    block: list[tuple[int, str]] = []
+    for number, line in read_lines(path):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _raw_lines(path: FilePath) -> Iterator[bytes]:
+    try:
+        with Path(path).open("rb") as file:
+            if Path(path).suffix != ".gz":
+                yield from file
+                return
+            with gzip.open(file) as unpacked:
+                # GzipFile's own readline is Python code; the buffer's is not.
+                yield from io.BufferedReader(unpacked)
+    except FileNotFoundError:
+        raise HeadwiseError(f"{path}: no such file: check the path") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise HeadwiseError(f"{path}: not a whole gzip file: fetch it again, or drop .gz if it is plain text") from None
+    except OSError as error:
+        raise HeadwiseError(f"{path}: cannot be read ({error.strerror}): give a file that you may read") from None
+
+
+def _decode(raw: bytes, path: FilePath, number: int) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        if number == 1 and raw.startswith(b"\x1f\x8b"):
+            raise HeadwiseError(f"{path}: gzip data in a file without .gz: add the ending .gz to its name") from None
+        raise HeadwiseError(f"{path}, line {number}: not UTF-8: convert the file, for example with iconv") from None
+    if "\0" in text:  # UTF-16 without a mark decodes as UTF-8 with zeros between the letters
+        raise HeadwiseError(
+            f"{path}, line {number}: zero bytes, so not UTF-8: convert the file, for example with iconv"
+        )
+    return text

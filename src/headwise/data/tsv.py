@@ -1,0 +1,156 @@
+"""Tables of tab-separated values: XNLI, PAWS-X, GLUE, parallel sentences. Quotes are text, never csv quoting."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from headwise.data.examples import PairExample, TextExample, TranslationExample
+from headwise.data.text import FilePath, read_lines
+from headwise.errors import HeadwiseError
+
+#: NLI labels as files write them (XNLI's machine-translated training sets say `contradictory`) and as headwise does.
+NLI_LABELS = {
+    "entailment": "entailment",
+    "neutral": "neutral",
+    "contradiction": "contradiction",
+    "contradictory": "contradiction",
+}
+
+
+def read_table(path: FilePath, columns: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The named columns of a table with a header, row by row, each row with its line number; blank lines are skipped.
+
+    Raises:
+        HeadwiseError: A column is missing, a row is ragged, or there are no rows.
+    """
+    lines = read_lines(path)
+    _, first_line = next(lines)
+    header = first_line.split("\t")
+    for column in columns:
+        if column not in header:
+            known = ", ".join(header)
+            raise HeadwiseError(f"{path}, line 1: no column {column!r} in the header: name one of {known}")
+    places = [header.index(column) for column in columns]
+    empty = True
+    for number, line in lines:
+        if line.strip():
+            cells = _cells(path, number, line, len(header))
+            yield number, tuple(cells[place] for place in places)
+            empty = False
+    if empty:
+        raise HeadwiseError(f"{path}: no rows after the header: fetch the file again or give another")
+
+
+def read_texts(
+    path: FilePath, text: str, label: str, id_column: str | None = None, labels: Mapping[str, str] | None = None
+) -> tuple[TextExample, ...]:
+    r"""Single labelled texts of a table with a header, such as GLUE's SST-2.
+
+    Args:
+        path: The file.
+        text: The column of the texts.
+        label: The column of the labels.
+        id_column: The column of the ids; without it, ids are row numbers from 1.
+        labels: The labels allowed, and what to call each; without it, labels stay as they are.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "dev.tsv")
+        ...     _ = path.write_text('sentence\tlabel\na "fine" film\t1\n')
+        ...     read_texts(path, "sentence", "label", labels={"0": "bad", "1": "good"})
+        (TextExample(id='1', text='a "fine" film', label='good'),)
+    """
+    columns = (text, label) if id_column is None else (text, label, id_column)
+    return tuple(
+        TextExample(rest[0] if rest else str(row), words, _label(path, number, name, labels))
+        for row, (number, (words, name, *rest)) in enumerate(read_table(path, columns), 1)
+    )
+
+
+def read_pairs(
+    path: FilePath,
+    first: str,
+    second: str,
+    label: str,
+    id_column: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> tuple[PairExample, ...]:
+    """Labelled pairs of texts of a table with a header: MNLI and GLUE's other pairs; arguments as in `read_texts`."""
+    columns = (first, second, label) if id_column is None else (first, second, label, id_column)
+    return tuple(
+        PairExample(rest[0] if rest else str(row), one, two, _label(path, number, name, labels))
+        for row, (number, (one, two, name, *rest)) in enumerate(read_table(path, columns), 1)
+    )
+
+
+def read_xnli(path: FilePath) -> dict[str, tuple[PairExample, ...]]:
+    """The pairs of an XNLI file by language.
+
+    Columns are found by name, so the published files (with parses and five annotators' labels) and shorter ones read
+    alike. An id is `promptID.pairID`: what stands before the dot is the same for all pairs of one premise.
+    """
+    columns = ("language", "gold_label", "sentence1", "sentence2", "promptID", "pairID")
+    found: dict[str, list[PairExample]] = {}
+    for number, (language, label, first, second, prompt, pair) in read_table(path, columns):
+        example = PairExample(f"{prompt}.{pair}", first, second, _label(path, number, label, NLI_LABELS))
+        found.setdefault(language, []).append(example)
+    return {language: tuple(examples) for language, examples in found.items()}
+
+
+def read_paws_x(path: FilePath) -> tuple[PairExample, ...]:
+    """The pairs of a PAWS-X file; label `1` says that the two sentences are paraphrases, `0` that they are not."""
+    return read_pairs(path, "sentence1", "sentence2", "label", "id", {"0": "0", "1": "1"})
+
+
+def read_parallel(path: FilePath) -> tuple[TranslationExample, ...]:
+    r"""Sentence pairs of a table without a header: source, tab, target; ids are line numbers.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "en-de.tsv")
+        ...     _ = path.write_text("Tom laughed.\tTom lachte.\n")
+        ...     read_parallel(path)
+        (TranslationExample(id='1', source='Tom laughed.', target='Tom lachte.'),)
+    """
+    examples = []
+    for number, line in read_lines(path):
+        if line.strip():
+            source, target = _cells(path, number, line, 2)
+            if not source.strip() or not target.strip():
+                raise HeadwiseError(f"{path}, line {number}: one side of the pair is empty: fill it or drop the line")
+            examples.append(TranslationExample(str(number), source, target))
+    return tuple(examples)
+
+
+def read_aligned(source: FilePath, target: FilePath) -> tuple[TranslationExample, ...]:
+    """Sentence pairs of two files with a sentence a line, such as FLORES; ids are line numbers."""
+    examples = []
+    for one, two in zip_longest(read_lines(source), read_lines(target)):
+        if one is None or two is None:
+            short, long, number = (source, target, two[0]) if one is None else (target, source, one[0])
+            raise HeadwiseError(
+                f"{short}: no line {number}, which {long} has: give two files that are line by line alike"
+            )
+        if not one[1].strip() or not two[1].strip():
+            path = target if one[1].strip() else source
+            raise HeadwiseError(f"{path}, line {one[0]}: the line is empty: fill it or drop it from both files")
+        examples.append(TranslationExample(str(one[0]), one[1], two[1]))
+    return tuple(examples)
+
+
+def _cells(path: FilePath, number: int, line: str, width: int) -> list[str]:
+    cells = line.split("\t")
+    if len(cells) != width:
+        raise HeadwiseError(
+            f"{path}, line {number}: {len(cells)} columns instead of {width}: separate columns by one tab each"
+        )
+    return cells
+
+
+def _label(path: FilePath, number: int, label: str, labels: Mapping[str, str] | None) -> str:
+    known = {label: label} if labels is None and label else labels or {}
+    if label not in known:
+        allowed = f"use one of {', '.join(known)}" if known else "give the row a label"
+        raise HeadwiseError(f"{path}, line {number}: unknown label {label!r}: {allowed}")
+    return known[label]

@@ -1,0 +1,79 @@
+"""Lines of text files, and what is said when a file is not one."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwise import HeadwiseError
+from headwise.data.text import read_blocks, read_lines
+
+
+def complaint(read: Callable[[], object], path: Path, line: int | None = None) -> str:
+    """What the error says after file and line, when it is one sentence of the form "what is wrong: the way out"."""
+    with pytest.raises(HeadwiseError) as caught:
+        read()
+    where = f"{path}: " if line is None else f"{path}, line {line}: "
+    message = str(caught.value)
+    assert message.startswith(where)
+    said = message.removeprefix(where)
+    assert ": " in said
+    assert "\n" not in said
+    assert ". " not in said
+    assert not said.endswith(".")
+    return said
+
+
+def test_lines_end_at_every_kind_of_newline_and_nowhere_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("a\nb\r\nc\rd\u2028e\x85f\n\ng".encode())
+    assert list(read_lines(path)) == [(1, "a"), (2, "b"), (3, "c"), (4, "d\u2028e\x85f"), (5, ""), (6, "g")]
+
+
+def test_gzip_reads_like_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\n")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\r\ntwo\n"))
+    assert list(read_lines(tmp_path / "a.txt.gz")) == list(read_lines(str(tmp_path / "a.txt")))
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\ufeffone\n\ufefftwo\n", encoding="utf-8")
+    assert [line for _, line in read_lines(path)] == ["one", "\ufefftwo"]
+
+
+def test_blocks_are_what_blank_lines_separate(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\na\nb\n \n\nc", encoding="utf-8")
+    assert list(read_blocks(path)) == [[(2, "a"), (3, "b")], [(6, "c")]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "said"),
+    [
+        ("a.txt", b"fine\ncaf\xe9\n", 2, "not UTF-8"),
+        ("a.txt", "fine".encode("utf-16"), 1, "not UTF-8"),
+        ("a.txt", "fine".encode("utf-16-le"), 1, "zero bytes"),
+        ("a.txt.gz", gzip.compress(b"fine\n" + "é".encode("latin-1")), 2, "not UTF-8"),
+        ("a.txt", gzip.compress(b"fine\n"), None, "without .gz"),
+        ("a.txt.gz", b"plain\n", None, "not a whole gzip file"),
+        ("a.txt.gz", gzip.compress(b"fine\n" * 1000)[:-9], None, "not a whole gzip file"),
+        ("a.txt.gz", gzip.compress(b"fine\n")[:10] + b"\xff" * 20, None, "not a whole gzip file"),
+        ("a.txt", b"", None, "the file is empty"),
+        ("a.txt", b"\n \n", None, "the file is empty"),
+        ("a.txt.gz", b"", None, "the file is empty"),
+        ("a.txt.gz", gzip.compress(b""), None, "the file is empty"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(
+    tmp_path: Path, name: str, content: bytes, line: int | None, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert said in complaint(lambda: list(read_lines(path)), path, line)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    assert "no such file" in complaint(lambda: list(read_lines(tmp_path / "a")), tmp_path / "a")
+    assert "cannot be read" in complaint(lambda: list(read_lines(tmp_path)), tmp_path)
