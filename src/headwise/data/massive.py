@@ -48,7 +48,7 @@ def read_massive(path: FilePath, partition: str) -> tuple[tuple[TextExample, ...
         row = _row(path, number, line)
         partitions.add(row["partition"])
         if row["partition"] == partition:
-            words, labels = _slots(path, number, row["annot_utt"], row["locale"] in CHARACTER_LOCALES)
+            words, labels = parse_slots(path, number, row["annot_utt"], row["locale"] in CHARACTER_LOCALES)
             intents.append(TextExample(row["id"], row["utt"], row["intent"]))
             slots.append(WordExample(row["id"], words, labels))
     if not intents:
@@ -67,7 +67,17 @@ def _row(path: FilePath, number: int, line: str) -> dict[str, str]:
     return {field: row[field] for field in _FIELDS}
 
 
-def _slots(path: FilePath, number: int, annotated: str, by_character: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def parse_slots(
+    path: FilePath, number: int, annotated: str, by_character: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of an utterance with slots in brackets, and their labels in IOB2.
+
+    Args:
+        path: File of the utterance, for error messages.
+        number: Its line there.
+        annotated: The utterance, such as `wake me at [time : nine am]`.
+        by_character: Whether every character is a word, as MASSIVE has it for Chinese and Japanese.
+    """
     words: list[str] = []
     labels: list[str] = []
     end = 0

@@ -1,0 +1,5 @@
+"""The parallel treebank that headwise brings along."""
+
+from headwise.data.phrasebook.phrasebook import LANGUAGES, open_phrasebook, phrasebook_sentences
+
+__all__ = ["LANGUAGES", "open_phrasebook", "phrasebook_sentences"]

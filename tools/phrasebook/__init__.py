@@ -1,0 +1,1 @@
+"""Checks of the built-in treebank `phrasebook`: UD's rules, and agreement with taggers of published treebanks."""

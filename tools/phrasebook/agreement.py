@@ -1,0 +1,121 @@
+"""Compare the phrasebook's parts of speech with a tagger trained on the language's own treebank.
+
+Usage: python -m tools.phrasebook.agreement --language de [--most 40]
+
+The tagger learns from nine tenths of the sentences of all treebanks of the language in the data folder's `ud/`
+(HEADWISE_DATA, else `../shared/data`). Printed are its accuracy on the other tenth, its agreement with the phrasebook
+and the disagreements, the surest first: those that follow a convention of the treebank are mistakes to mend.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headwise.data.conllu import read_conllu
+from headwise.data.examples import Sentence
+from headwise.data.folders import default_folder
+from headwise.data.phrasebook import LANGUAGES, phrasebook_sentences
+from tools.phrasebook.characters import traditional
+from tools.phrasebook.tagger import Tagger, train
+
+#: Every so manieth sentence of a treebank is held out.
+_FOLD = 10
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A word on whose tag the phrasebook and the tagger disagree.
+
+    Attributes:
+        sentence: The sentence.
+        place: The word's place in it, from 0.
+        guess: The tagger's tag.
+        margin: By how much the tagger prefers it to the phrasebook's.
+    """
+
+    sentence: Sentence
+    place: int
+    guess: str
+    margin: float
+
+    def __str__(self) -> str:
+        words = list(self.sentence.words)
+        words[self.place] = f"[{words[self.place]}]"
+        gold = self.sentence.upos[self.place]
+        return f"{self.margin:7.1f}  {gold} (tagger: {self.guess})  {self.sentence.id}: {' '.join(words)}"
+
+
+def treebanks(folder: Path, language: str) -> list[Path]:
+    """The files of a language's treebanks, UD 2 only."""
+    return sorted((folder / "ud").glob(f"{language}_*-ud-*.conllu*"))
+
+
+def compare(tagger: Tagger, sentences: Iterable[Sentence]) -> tuple[float, list[Disagreement]]:
+    """Share of words on whose tag the tagger and the sentences agree, and the others, the surest first."""
+    words, found = 0, []
+    for sentence in sentences:
+        words += len(sentence.words)
+        for place, guess in enumerate(tagger.tag(sentence.words)):
+            if guess.tag != sentence.upos[place]:
+                found.append(Disagreement(sentence, place, guess.tag, guess.margin(sentence.upos[place])))
+    return 1 - len(found) / words, sorted(found, key=lambda each: -each.margin)
+
+
+def describe(tagger: Tagger, sentences: Sequence[Sentence], known: Set[str]) -> tuple[str, list[Disagreement]]:
+    """Agreement on all words and on those that the tagger has seen, in words, and the disagreements."""
+    agreement, found = compare(tagger, sentences)
+    seen = sum(word.lower() in known for sentence in sentences for word in sentence.words)
+    missed = sum(each.sentence.words[each.place].lower() in known for each in found)
+    return f"{agreement:.1%} ({1 - missed / seen:.1%} of the words seen in training)", found
+
+
+def own_sentences(language: str) -> tuple[Sentence, ...]:
+    """The phrasebook's sentences in the script of the treebanks, which for Chinese is the traditional one."""
+    sentences = phrasebook_sentences(language)
+    if language != "zh":
+        return sentences
+    return tuple(replace(sentence, words=tuple(map(traditional, sentence.words))) for sentence in sentences)
+
+
+def skip_reason(language: str, folder: Path | None) -> str | None:
+    """Why a language cannot be compared, if it cannot."""
+    if folder is None:
+        return "no data folder: set HEADWISE_DATA"
+    if not treebanks(folder, language):
+        return f"{folder / 'ud'} has no treebank of it"
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the comparison.
+
+    Returns:
+        0, also when there is nothing to compare with.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.phrasebook.agreement", description="Compare UPOS tags with a treebank's tagger."
+    )
+    parser.add_argument("--language", required=True, choices=LANGUAGES)
+    parser.add_argument("--most", type=int, default=40, help="print so many disagreements (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    folder = default_folder()
+    reason = skip_reason(options.language, folder)
+    if folder is None or reason:
+        print(f"{options.language}: skipped: {reason}")
+        return 0
+    treebank = [sentence for path in treebanks(folder, options.language) for sentence in read_conllu(path)]
+    rest = [sentence for place, sentence in enumerate(treebank) if place % _FOLD]
+    tagger = train([(sentence.words, sentence.upos) for sentence in rest])
+    known = {word.lower() for sentence in rest for word in sentence.words}
+    accuracy, _ = describe(tagger, treebank[::_FOLD], known)
+    agreement, disagreements = describe(tagger, own_sentences(options.language), known)
+    print(f"{options.language}: held-out accuracy {accuracy}, agreement with the phrasebook {agreement}")
+    for each in disagreements[: options.most]:
+        print(each)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
