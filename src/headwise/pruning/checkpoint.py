@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import transformers
@@ -14,12 +14,13 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoConfig, GenerationConfig, PreTrainedModel
+from transformers import AutoConfig, GenerationConfig
 
 from headwise.errors import CheckpointError, HeadwiseError
 from headwise.files import new_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
+from headwise.pooling import find_class
 from headwise.pruning.card import base_name, write_card
 from headwise.pruning.shrink import removed_heads, shrink
 
@@ -51,7 +52,7 @@ def save_pruned(
     """
     base = base_model(_merged(model))
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
-    if not isinstance(base, PreTrainedModel) or not hasattr(transformers, type(base).__name__):
+    if find_class(type(base).__name__) is not type(base):
         raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it could not be loaded again")
     heads = find_heads(base)
     with new_folder(folder, overwrite) as draft:
@@ -211,8 +212,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | None, dtype: torch.dtype) -> Any:
     """The model in its pruned shape, its weights not set yet."""
-    cls: Any = getattr(transformers, str(manifest.get("class")), None)
-    if not isinstance(cls, type) or not issubclass(cls, PreTrainedModel):
+    cls = find_class(str(manifest.get("class")))
+    if cls is None:
         raise CheckpointError(f"{folder / MANIFEST}: 'class' {manifest.get('class')!r} is not a model of transformers")
     try:
         config = AutoConfig.from_pretrained(folder)
@@ -220,7 +221,7 @@ def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | No
         setattr(config, PRUNED_ATTRIBUTE, None)
         config.name_or_path = str(manifest.get("base_model") or folder)
         with _no_init_weights():
-            model = cast(Any, cls)._from_config(config, attn_implementation=attn_implementation, dtype=dtype)
+            model = cls._from_config(config, attn_implementation=attn_implementation, dtype=dtype)
         return shrink(model, HeadMask.without(find_heads(model), removed), inplace=True)
     except Exception as error:  # a damaged config can fail anywhere in transformers
         reason = (str(error).splitlines() or [type(error).__name__])[0]

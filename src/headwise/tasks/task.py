@@ -19,6 +19,7 @@ UPOS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
     "VERB", "X",
 )  # fmt: skip
+TASKS = ("pos", "ner", "nli", "slots", "intents", "classification")
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
@@ -146,7 +147,7 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
             return Task(name, "sequence", tuple(labels), Accuracy())
         case "slots" | "intents" | "classification":
             raise HeadwiseError(f"the task {name!r} needs its labels: they depend on the data")
-    raise HeadwiseError(f"there is no task {name!r}: choose one of pos, ner, nli, slots, intents, classification")
+    raise HeadwiseError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
 
 
 def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:

@@ -1,0 +1,52 @@
+"""Model classes of our own, where transformers has none, and finding a class by its name."""
+
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers import BertModel, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.models.bert.modeling_bert import BertPreTrainedModel
+
+
+class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ignore[misc]
+    """BERT with a classifier on the mean of its last hidden states, as sentence encoders are pooled.
+
+    transformers has no such class: it reads the first token, which e5 was not trained to fill.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = BertModel(config, add_pooling_layer=False)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Logits of each row, (rows, labels)."""
+        hidden = self.bert(input_ids, attention_mask=attention_mask, **kwargs).last_hidden_state
+        weights = (
+            torch.ones_like(hidden[..., :1]) if attention_mask is None else attention_mask[..., None].to(hidden.dtype)
+        )
+        pooled = (hidden * weights).sum(1) / weights.sum(1)
+        logits = self.classifier(self.dropout(pooled))
+        loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+#: Model classes that transformers does not have.
+OWN_CLASSES = {cls.__name__: cls for cls in (MeanPooledBertForSequenceClassification,)}
+
+
+def find_class(name: str) -> Any:
+    """The model class of a name, ours or transformers'; None if there is none."""
+    found = OWN_CLASSES.get(name) or getattr(transformers, name, None)
+    return found if isinstance(found, type) and issubclass(found, PreTrainedModel) else None

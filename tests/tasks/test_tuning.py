@@ -1,0 +1,118 @@
+"""Tuning: it learns, it stops, it goes on where it was stopped, on whole, cut and adapted models."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import BertForTokenClassification
+
+from headwise import HeadwiseError, find_heads, gated, shrink
+from headwise.data.examples import WordExample
+from headwise.tasks import evaluate, find_task
+from headwise.tasks.tuning import TuneSettings, tune
+from tests.families import BY_NAME, uneven_mask
+
+LABELS = {"the": "DET", "cat": "NOUN", "sat": "VERB", "中国人": "PROPN"}
+SETTINGS = TuneSettings(epochs=4, learning_rate=5e-3, batch_tokens=64, warmup=0.0, freeze_embeddings=False)
+TASK = find_task("pos")
+
+
+def sentences(count: int, seed: int) -> list[WordExample]:
+    generator = torch.Generator().manual_seed(seed)
+    words = [[list(LABELS)[i] for i in torch.randint(0, 4, (5,), generator=generator)] for _ in range(count)]
+    return [WordExample(str(n), tuple(w), tuple(LABELS[word] for word in w)) for n, w in enumerate(words)]
+
+
+TRAIN, DEV = sentences(60, 0), sentences(20, 1)
+
+
+def build() -> Any:
+    torch.manual_seed(0)
+    config = BY_NAME["bert"].build().config
+    config.num_labels = 17
+    return BertForTokenClassification(config)
+
+
+def test_a_model_learns_what_it_is_shown(tokenizer: Any) -> None:
+    model = build()
+    before = evaluate(model, TASK, DEV, tokenizer).value
+    result = tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    assert before < 50 < 95 < result.best_value
+    assert evaluate(model, TASK, DEV, tokenizer).value == result.best_value
+    assert len(result.history) == 4
+    assert result.tokens == 4 * sum(len(item.ids) for item in TASK.encode(TRAIN, tokenizer)[0])
+
+
+def test_the_same_seed_gives_the_same_weights(tokenizer: Any) -> None:
+    first, second, other = build(), build(), build()
+    tune(first, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    tune(second, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    tune(other, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, seed=1))
+    assert same_weights(first, second)
+    assert not same_weights(first, other)
+
+
+def same_weights(left: Any, right: Any) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(left.parameters(), right.parameters(), strict=True))
+
+
+class KilledError(Exception):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("kill_at", [1, 20, 33])
+def test_a_killed_run_goes_on_and_ends_the_same(tokenizer: Any, tmp_path: Path, kill_at: int) -> None:
+    def kill(step: int, total: int, how: str) -> None:
+        if step == kill_at:
+            raise KilledError
+
+    undisturbed, killed = build(), build()
+    expected = tune(undisturbed, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    with pytest.raises(KilledError):
+        tune(killed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state", kill)
+    resumed = build()
+    assert tune(resumed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state") == expected
+    assert same_weights(resumed, undisturbed)
+
+
+def test_a_state_of_other_settings_is_refused(tokenizer: Any, tmp_path: Path) -> None:
+    tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+    with pytest.raises(HeadwiseError, match="a run with other settings"):
+        tune(build(), TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state")
+
+
+def test_frozen_embeddings_stay_as_they_are(tokenizer: Any) -> None:
+    model = build()
+    before = model.get_input_embeddings().weight.clone()
+    tune(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1, freeze_embeddings=True))
+    assert torch.equal(model.get_input_embeddings().weight, before)
+
+
+def test_it_stops_when_dev_no_longer_gains(tokenizer: Any) -> None:
+    result = tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=30, patience=2))
+    assert len(result.history) == result.best_epoch + 2 < 30
+
+
+def test_the_best_epoch_is_kept_not_the_last(tokenizer: Any) -> None:
+    model = build()
+    result = tune(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=0.3))
+    assert result.best_value == max(value for _, value in result.history)
+    assert evaluate(model, TASK, DEV, tokenizer).value == result.best_value
+
+
+def test_cut_gated_and_adapted_models_are_tuned_alike(tokenizer: Any) -> None:
+    model = build()
+    mask = uneven_mask(find_heads(model))
+    cut = shrink(model, mask)
+    assert tune(cut, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
+    with gated(model, mask):
+        assert tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
+    adapted = get_peft_model(
+        build(), LoraConfig(r=4, target_modules=["query", "value"], modules_to_save=["classifier"])
+    )
+    frozen = adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight.clone()
+    assert tune(adapted, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=2e-2)).best_value > 60
+    assert torch.equal(adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight, frozen)
