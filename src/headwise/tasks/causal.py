@@ -1,0 +1,291 @@
+"""Language modelling: perplexity over strided windows, and multiple choice by log-likelihood."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.errors import HeadwiseError
+from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
+from headwise.tasks.evaluation import TOKEN_BUDGET, Evaluation
+from headwise.tasks.metrics import Accuracy, Array, bootstrap_interval
+
+#: Called with the numbers of a batch's examples, row by row: what it returns surrounds the model's run on them. So
+#: `lambda rows: gated(model, gates[rows])` gives every example a row of gates of its own.
+Gating = Callable[[list[int]], AbstractContextManager[None]]
+Normalise = Literal["none", "tokens", "bytes"]
+
+#: Numbers in one batch's logits: 256 MB in single precision, and the softmax takes as much again.
+LOGIT_BUDGET = 2**26
+
+
+def gold_log_probabilities(logits: Tensor, batch: Batch) -> Tensor:
+    """Log-probability of each gold token of a batch, (labels,); differentiable."""
+    rows, positions, gold = (each.to(logits.device) for each in (batch.rows, batch.positions, batch.gold))
+    chosen = logits[rows, positions].float()  # (labels, vocabulary)
+    return chosen.gather(1, gold[:, None])[:, 0] - chosen.logsumexp(-1)
+
+
+def sum_rows(values: Tensor, batch: Batch) -> Tensor:
+    """The sum over each row's gold tokens of a value per token, (rows,); differentiable."""
+    return values.new_zeros(len(batch.index)).index_add(0, batch.rows.to(values.device), values)
+
+
+def sum_gold(
+    model: Any, lengths: Sequence[int], run: Callable[[list[int]], tuple[Batch, Tensor]], gating: Gating | None
+) -> Array:
+    """What a model gives the gold tokens of each sequence, in batches of like length.
+
+    Args:
+        model: The model.
+        lengths: Tokens of each sequence.
+        run: Makes a batch of some of the sequences and its logits.
+        gating: What surrounds each batch.
+
+    Returns:
+        Summed log-probabilities, summed probabilities, and gold tokens, (sequences, 3).
+    """
+    sums = np.zeros((len(lengths), 3))
+    vocabulary = model.config.get_text_config().vocab_size
+    budget = min(TOKEN_BUDGET, LOGIT_BUDGET // vocabulary)
+    model.eval()
+    for group in pack_by_length(lengths, budget):
+        index = sorted(group)  # under gates of the caller's, the rows of a single batch are the examples in order
+        with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
+            batch, logits = run(index)
+            log = gold_log_probabilities(logits, batch).double()
+            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1).cpu()
+    return sums
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """The inverse of the geometric mean probability of a token; the lower the better, and no percentage."""
+
+    name: str = "perplexity"
+
+    def value(self, totals: Array) -> Array:
+        """The perplexity of summed log-likelihoods and tokens, (..., 2)."""
+        found: Array = np.exp(-totals[..., 0] / np.maximum(totals[..., 1], 1))
+        return found
+
+
+def perplexity(
+    model: Any,
+    texts: Sequence[str],
+    tokenizer: Any,
+    window: int = 512,
+    stride: int | None = None,
+    gating: Gating | None = None,
+) -> Evaluation:
+    """Measure a causal model by how well it predicts texts.
+
+    Every token of a text is predicted exactly once, the first of them after the tokenizer's start token. A text longer
+    than the window is read in windows that overlap, so that each token still sees at least window - stride others.
+
+    Args:
+        model: A causal language model.
+        texts: The texts, each on its own.
+        tokenizer: The model's tokenizer; its padding side does not matter.
+        window: Tokens that the model reads at a time.
+        stride: Tokens by which the window moves; half a window unless told. Smaller is better predicted and slower.
+        gating: What surrounds the run on each batch of texts.
+
+    Returns:
+        The perplexity per token; its statistics are summed log-likelihood and tokens, (texts, 2). Nothing is cut.
+
+    Raises:
+        HeadwiseError: The model takes no such window, the stride is not within it, or there is nothing to predict.
+    """
+    stride = max(1, window // 2) if stride is None else stride
+    _check_window(model, window, stride)
+    start = _start_token(tokenizer)
+    tokens = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+    windows = [
+        (owner, each) for owner, ids in enumerate(tokens) for each in make_windows((start, *ids), window, stride)
+    ]
+    if not windows:
+        raise HeadwiseError("there is nothing to predict: every text is empty")
+    sums = _sum_sequences(model, windows, tokenizer, gating)
+    statistics = np.zeros((len(texts), 2))
+    np.add.at(statistics, [owner for owner, _ in windows], sums[:, [0, 2]])
+    return _measure(Perplexity(), statistics, cut=0)
+
+
+def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encoded]:
+    """Windows over tokens in which each token but the first is gold exactly once.
+
+    Example:
+        >>> [(each.ids, each.gold) for each in make_windows((0, 1, 2, 3, 4, 5), window=3, stride=2)]
+        [((0, 1, 2), (1, 2, 3)), ((2, 3, 4), (4, 5))]
+    """
+    done = 1
+    while done < len(ids):
+        end = min(done + (window if done == 1 else stride), len(ids))
+        first = max(0, end - 1 - window)  # the last gold token is predicted, not read
+        yield Encoded(
+            tuple(ids[first : end - 1]), tuple(range(done - 1 - first, end - 1 - first)), tuple(ids[done:end])
+        )
+        done = end
+
+
+@dataclass(frozen=True)
+class ChoiceExample:
+    """A text and the ways in which it may go on.
+
+    Attributes:
+        id: The same for the same item in every language of an aligned set.
+        context: What comes before.
+        choices: The ways to go on.
+        answer: Which of them is right, counted from 0.
+    """
+
+    id: str
+    context: str
+    choices: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True)
+class ChoiceScores:
+    """What a model thinks of each choice.
+
+    Attributes:
+        scores: Log-likelihood of each choice of each example, divided as the task says.
+        answers: The right choice of each example.
+        cut: How many examples had the beginning of their context cut off.
+    """
+
+    scores: tuple[Array, ...]
+    answers: tuple[int, ...]
+    cut: int
+
+    @property
+    def predicted(self) -> tuple[int, ...]:
+        """The choice of the highest score, for each example."""
+        return tuple(int(each.argmax()) for each in self.scores)
+
+    @property
+    def probabilities(self) -> Array:
+        """Probability of the right choice among the choices (the soft value), (examples,)."""
+        pairs = zip(self.scores, self.answers, strict=True)
+        return np.array([1 / np.exp(each - each[answer]).sum() for each, answer in pairs])
+
+
+@dataclass(frozen=True)
+class MultipleChoice:
+    """Choosing the continuation that a causal model finds most likely.
+
+    Attributes:
+        normalise: What a choice's log-likelihood is divided by: nothing, its tokens, or its bytes in UTF-8.
+        separator: What stands between context and choice; nothing for languages without spaces.
+        window: Most tokens that the model reads; a longer context loses its beginning.
+    """
+
+    normalise: Normalise = "none"
+    separator: str = " "
+    window: int = 512
+
+    def encode(self, example: ChoiceExample, tokenizer: Any) -> tuple[tuple[Encoded, ...], bool]:
+        """The choices in tokens, and whether the context had to be cut.
+
+        All choices are scored from the same place on: where the first of them changes how the text is tokenised.
+
+        Raises:
+            HeadwiseError: The example has no such answer, an empty choice, or a choice longer than the window.
+        """
+        if not 0 <= example.answer < len(example.choices):
+            raise HeadwiseError(
+                f"example {example.id}: the answer is {example.answer}, but there are {len(example.choices)} choices, "
+                "counted from 0"
+            )
+        context, separator = example.context, self.separator if example.context else ""
+        texts = [context, *(f"{context}{separator}{choice}" for choice in example.choices)]
+        before, *wholes = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        shared = min(_shared_prefix(before, whole) for whole in wholes)
+        start, encoded, cut = _start_token(tokenizer), [], False
+        for whole in wholes:
+            ids, gold = [start, *whole[:-1]], whole[shared:]
+            if not 1 <= len(gold) <= self.window:
+                raise HeadwiseError(
+                    f"example {example.id}: a choice has {len(gold)} tokens, but the window takes 1 to {self.window}"
+                )
+            cut |= len(ids) > self.window
+            ids = ids[-self.window :]
+            encoded.append(Encoded(tuple(ids), tuple(range(len(ids) - len(gold), len(ids))), tuple(gold)))
+        return tuple(encoded), cut
+
+
+def score_choices(
+    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
+) -> ChoiceScores:
+    """The score of each choice of each example."""
+    _check_window(model, task.window, stride=1)
+    encoded, cuts = zip(*(task.encode(example, tokenizer) for example in examples), strict=True)
+    sequences = [(owner, choice) for owner, choices in enumerate(encoded) for choice in choices]
+    sums = _sum_sequences(model, sequences, tokenizer, gating)  # (choices of all examples, 3)
+    lengths = {
+        "none": np.ones(len(sums)),
+        "tokens": sums[:, 2],
+        "bytes": np.array([len(choice.encode()) for example in examples for choice in example.choices]),
+    }[task.normalise]
+    ends = np.cumsum([len(example.choices) for example in examples])[:-1]
+    scores = np.split(sums[:, 0] / lengths, ends)
+    return ChoiceScores(tuple(scores), tuple(example.answer for example in examples), sum(cuts))
+
+
+def evaluate_choices(
+    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
+) -> Evaluation:
+    """Measure a causal model by how often it finds the right choice likeliest; statistics are (examples, 2)."""
+    found = score_choices(model, task, examples, tokenizer, gating)
+    metric = Accuracy()
+    pairs = zip(found.predicted, found.answers, strict=True)
+    statistics = np.stack([metric.statistics([str(predicted)], [str(gold)]) for predicted, gold in pairs])
+    return _measure(metric, statistics, found.cut)
+
+
+def _measure(metric: Accuracy | Perplexity, statistics: Array, cut: int) -> Evaluation:
+    low, high = bootstrap_interval(statistics, metric.value)
+    return Evaluation(metric.name, float(metric.value(statistics.sum(0))), low, high, len(statistics), cut, statistics)
+
+
+def _sum_sequences(
+    model: Any, sequences: Sequence[tuple[int, Encoded]], tokenizer: Any, gating: Gating | None
+) -> Array:
+    """`sum_gold` of a causal model; each sequence comes with the number of the example that it belongs to."""
+    owners, encoded = [owner for owner, _ in sequences], [each for _, each in sequences]
+    device = next(model.parameters()).device
+
+    def run(index: list[int]) -> tuple[Batch, Tensor]:
+        # Padded on the right, where a causal model does not look, and masked: any token will do.
+        batch = make_batch(encoded, index, tokenizer.pad_token_id or 0)
+        inputs = {"input_ids": batch.input_ids.to(device), "attention_mask": batch.attention_mask.to(device)}
+        return batch, model(**inputs, use_cache=False).logits
+
+    by_owner = (lambda index: gating([owners[i] for i in index])) if gating is not None else None
+    return sum_gold(model, [len(each.ids) for each in encoded], run, by_owner)
+
+
+def _start_token(tokenizer: Any) -> int:
+    for found in (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id):
+        if found is not None:
+            return int(found)
+    raise HeadwiseError("the tokenizer has no token for a text to start with: set its bos_token")
+
+
+def _check_window(model: Any, window: int, stride: int) -> None:
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if window < 1 or (most is not None and window > most):
+        raise HeadwiseError(f"a window of {window} tokens does not fit the model: take 1 to {most or 'any number'}")
+    if not 1 <= stride <= window:
+        raise HeadwiseError(f"a stride of {stride} does not fit a window of {window}: take 1 to {window}")
+
+
+def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))
