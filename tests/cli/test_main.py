@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headwise import HeadMask, find_heads, gated, load_pruned
-from headwise.cli.main import main
+from tests.cli.running import run
 from tests.families import BY_NAME, difference, inputs_for, outputs_of, uneven_mask
 
 CASE = BY_NAME["xlm-roberta"]
@@ -25,17 +25,6 @@ def folder(tmp_path: Path) -> Path:
 def mask(tmp_path: Path) -> Path:
     uneven_mask(find_heads(CASE.build())).save(tmp_path / "mask.json")
     return tmp_path / "mask.json"
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["headwise", *map(str, arguments)])
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit) as stop:
-        main()
-    if isinstance(stop.value.code, str):
-        print(stop.value.code, file=sys.stderr)
-        return 1
-    return stop.value.code or 0
 
 
 def test_heads_shows_every_site(

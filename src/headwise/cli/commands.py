@@ -12,19 +12,21 @@ from rich.table import Table
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
+from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.tasks import evaluate_command, tune_command
 from headwise.demo import run_demo
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
-from headwise.models import load_model, load_skeleton, load_tokenizer
+from headwise.models import default_names, load_model, load_skeleton, load_tokenizer
 from headwise.pruning import fold, save_pruned, shrink
+from headwise.tasks.task import TASKS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name on the hub, or a folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+app.command(name="eval")(evaluate_command)
+app.command(name="tune")(tune_command)
 
 
 class Export(StrEnum):
@@ -39,6 +41,8 @@ class Listing(StrEnum):
     """What `headwise ls` can list."""
 
     architectures = "architectures"
+    models = "models"
+    tasks = "tasks"
 
 
 @app.callback(invoke_without_command=True)
@@ -118,7 +122,11 @@ def demo(as_json: AsJson = False) -> None:
 
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures."""
+    """List what headwise knows: architectures, models that come with it, tasks."""
+    if what is not Listing.architectures:
+        names = default_names() if what is Listing.models else TASKS
+        typer.echo(json.dumps({what.value: names}) if as_json else "\n".join(names))
+        return
     rows = [{"family": family.name, "model_types": list(family.model_types)} for family in FAMILIES]
     if as_json:
         typer.echo(json.dumps({what.value: rows}))
