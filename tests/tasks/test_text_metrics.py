@@ -27,13 +27,14 @@ METRICS: list[tuple[TextMetric, Any]] = [
     (Bleu("intl"), BLEU(tokenize="intl")),
     (ChrF(), CHRF()),
 ]
+IDS = ["bleu", "bleu-zh", "bleu-char", "bleu-intl", "chrf"]
 
 
 def summed(metric: TextMetric, pairs: Pairs) -> float:
     return float(metric.value(np.sum([metric.statistics(*pair) for pair in pairs], axis=0)))
 
 
-@pytest.mark.parametrize(("metric", "oracle"), METRICS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("metric", "oracle"), METRICS, ids=IDS)
 @given(pairs=CORPORA)
 def test_the_metric_of_sums_is_sacrebleus_score_of_the_corpus(metric: TextMetric, oracle: Any, pairs: Pairs) -> None:
     expected = oracle.corpus_score([p for p, _ in pairs], [[g for _, g in pairs]]).score
@@ -44,7 +45,7 @@ def test_the_metric_of_sums_is_sacrebleus_score_of_the_corpus(metric: TextMetric
     [("", "the cat")], [("the cat", "")], [("", "")], [("a b c", "a b c")], [("a b c d", "a b c d")],
     [("x y z w", "a b c d")], [("a x y z", "a b c d e f")], [("a b c d e f", "a b c")], [("  ", "a b c d")],
 ])  # fmt: skip
-@pytest.mark.parametrize(("metric", "oracle"), METRICS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("metric", "oracle"), METRICS, ids=IDS)
 def test_the_edges_are_sacrebleus_too(metric: TextMetric, oracle: Any, pairs: Pairs) -> None:
     expected = oracle.corpus_score([p for p, _ in pairs], [[g for _, g in pairs]]).score
     assert summed(metric, pairs) == pytest.approx(expected, abs=1e-9)
