@@ -8,6 +8,7 @@ ones: figures measured on it say so.
 import importlib.metadata
 import importlib.util
 import itertools
+import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,14 @@ def e5_small_folder() -> Path:
             with quiet(), new_folder(folder, overwrite=True) as draft:
                 model.save_pretrained(draft)
                 tokenizer.save_pretrained(draft)
+                _name_tokenizer_class(draft / "tokenizer_config.json")
     return folder
+
+
+def _name_tokenizer_class(path: Path) -> None:
+    """Name the tokenizer's class as every transformers knows it: version 5 writes a name that 4 does not have."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**config, "tokenizer_class": "PreTrainedTokenizerFast"}, indent=1), encoding="utf-8")
 
 
 def read_e5(path: Path) -> tuple[Any, Any]:
