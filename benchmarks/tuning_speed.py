@@ -91,7 +91,7 @@ def main() -> None:
     if options.side:
         print(json.dumps(measure(options.side, options.sentences)))
         return
-    count, rounds = (160, 1) if options.quick else (640, 3)
+    count, rounds = (64, 1) if options.quick else (640, 3)
     found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     for _ in range(rounds):
         for side in SIDES:

@@ -25,7 +25,7 @@ from headwise.tasks.task import Piece
 from headwise.tasks.tuning import TuneSettings, tune
 
 TaskName = Annotated[str, typer.Option("--task", help="pos, ner, nli, intents, slots.")]
-Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'hub:NAME' or a YAML file.")]
+Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]
 Languages = Annotated[str, typer.Option("--languages", help="Comma-separated codes, or 'all'.")]
 MaskFile = Annotated[Path | None, typer.Option("--mask", help="Run under this mask.")]
 Pieces = Annotated[str, typer.Option("--piece", help="Which piece of a word carries its label: text or first.")]

@@ -1,0 +1,67 @@
+"""`commands`: what people say to a voice assistant at home, in 20 languages, with intents and slots.
+
+The sentences are generated from the templates of the PyPI package `home-assistant-intents` (Apache-2.0, CC BY 4.0),
+which native speakers wrote, and from our own lexicons of rooms, devices and the like (CC0), the same concepts in every
+language. Train, dev and test come from different templates, and train from other words than the two others: a random
+split would be near 100% for any model and mean nothing.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from headwise.data.commands.generation import INTENTS, LANGUAGES, Command
+from headwise.data.commands.splitting import SPLITS
+from headwise.data.commands.store import read_commands
+from headwise.data.commands.writing import SLOTS
+from headwise.data.dataset import Dataset
+from headwise.data.examples import Example, TextExample, WordExample
+from headwise.errors import HeadwiseError
+from headwise.files import cache_folder
+
+__all__ = ["INTENTS", "LANGUAGES", "SLOTS", "SLOT_LABELS", "open_commands"]
+
+#: The labels of the slots task. A language need not have them all: English has no colour of two words.
+SLOT_LABELS = ("O", *(f"{place}-{slot}" for slot in SLOTS for place in "BI"))
+
+
+def open_commands(task: Literal["intents", "slots"], cache: Path | None = None) -> Dataset:
+    """Open the data set; a language is generated when it is first asked for, and kept.
+
+    Args:
+        task: `intents` for sentences with what they ask for (`INTENTS`), `slots` for words with their slot in IOB2
+            (`SLOT_LABELS`).
+        cache: A folder for the generated files; `commands/<version of the package>` in headwise's cache by default.
+
+    Raises:
+        HeadwiseError: There is no such task, or the packages of `headwise[offline]` are not installed.
+
+    Example:
+        >>> open_commands("intents").languages[:4]
+        ('ar', 'bg', 'cs', 'de')
+    """
+    if task not in ("intents", "slots"):
+        raise HeadwiseError(f"commands has no task {task!r}: it has intents, slots")
+    try:
+        import_module("hassil")
+        import_module("home_assistant_intents")
+    except ImportError:
+        raise HeadwiseError("commands needs two more packages: pip install 'headwise[offline]'") from None
+    folder = cache or cache_folder() / "commands" / version("home-assistant-intents")
+    loaded: dict[str, list[Command]] = {}
+
+    def load(language: str, split: str) -> tuple[Example, ...]:
+        if language not in loaded:
+            loaded[language] = read_commands(language, folder)
+        return tuple(_example(command, task) for command in loaded[language] if command.split == split)
+
+    return Dataset(
+        "commands", tuple(LANGUAGES), SPLITS, load, note="generated from templates of home-assistant-intents"
+    )
+
+
+def _example(command: Command, task: Literal["intents", "slots"]) -> Example:
+    if task == "intents":
+        return TextExample(command.id, command.text, command.intent)
+    return WordExample(command.id, command.words, command.labels)

@@ -1,0 +1,144 @@
+"""Writes sentences: a walk through a template, then words into its slots."""
+
+from dataclasses import dataclass
+
+from headwise.data.commands.digest import Draws
+from headwise.data.commands.lexicon import FILLER, Entry, Lexicon
+from headwise.data.commands.templates import Choice, Grammar, Literal, Node, Series, Slot
+
+#: The slots that all languages have, under the names the intents give them. Others are filled but not labelled.
+SLOTS = (
+    "area", "brightness", "color", "hours", "minutes", "name", "seconds", "start_hours", "start_minutes",
+    "start_seconds", "temperature",
+)  # fmt: skip
+
+#: The package allows 100-hour timers and rooms at 0 °C; these are numbers that people say.
+SENSIBLE = {
+    "hours": range(2, 13),
+    "minutes": range(2, 60),
+    "seconds": range(5, 60, 5),
+    "brightness": range(5, 100, 5),
+    "temperature": range(16, 28),
+    "color_temperature": range(2000, 6600, 100),
+}
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A finished sentence.
+
+    Attributes:
+        text: What is said.
+        spans: Start, end and name of the labelled slots in the text.
+        frame: The text with the slots' names in place of their values: what two sentences of one pattern share.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+    frame: str
+
+
+class Writer:
+    """Writes sentences of one language with one half of its lexicon.
+
+    Args:
+        grammar: The language's templates and lists.
+        lexicon: Its words.
+        half: 0 for the words at even places of the lexicon, 1 for the others.
+        spaced: Whether the language puts spaces between words.
+    """
+
+    def __init__(self, grammar: Grammar, lexicon: Lexicon, half: int, spaced: bool) -> None:
+        self._grammar = grammar
+        self._lexicon = lexicon
+        self._half = half
+        self._spaced = spaced
+        self._numbers: dict[Slot, list[int]] = {}
+        self._entries: dict[Slot, list[Entry]] = {}
+
+    def write(self, tree: Node, draws: Draws) -> Sentence | None:
+        """One sentence of a template; None if the draw led to one that nobody would say."""
+        parts = _walk(tree, draws)
+        slots = [part for part in parts if isinstance(part, Slot)]
+        marked = ""
+        for index, part in enumerate(parts):
+            marked += part.text if isinstance(part, Literal) else self._fill(part, marked, parts[index + 1 :], draws)
+        accepted = self._lexicon.accept(" ".join(marked.split()))
+        return None if accepted is None else self._unmarked(accepted, slots)
+
+    def _unmarked(self, marked: str, slots: list[Slot]) -> Sentence | None:
+        """The sentence without the marks; None if it names a room or device that is not in a slot.
+
+        Such a word, a template's own, would be said in both halves and without its label.
+        """
+        text = frame = plain = ""
+        spans = []
+        literals = FILLER.split(marked)
+        for literal, filler, slot in zip(literals[::2], [*literals[1::2], ""], [*slots, None], strict=True):
+            text += literal
+            frame += literal
+            plain += literal
+            if slot is None:
+                break
+            if slot.name in SLOTS:
+                spans.append((len(text), len(text) + len(filler), slot.name))
+            plain += "–" if slot.name in SLOTS else filler
+            frame += f"{{{slot.list}}}"
+            text += filler
+        return None if self._lexicon.words.search(plain) else Sentence(text, tuple(spans), frame)
+
+    def _fill(self, slot: Slot, before: str, rest: list[Literal | Slot], draws: Draws) -> str:
+        """A value for a slot, marked with its list and kind."""
+        kind = ""
+        if slot.list in self._grammar.numbers:
+            text = str(draws.pick(self._sensible(slot)))
+        elif slot.list in self._grammar.values:
+            text = _literals(_walk(draws.pick(self._grammar.values[slot.list]), draws)).strip()
+        else:
+            entry = draws.pick(self._candidates(slot))
+            text = self._lexicon.form(entry, slot.list, before, _literals(rest))
+            kind = entry.kind
+        return f"‹{slot.list} {kind}›{text if self._spaced else ''.join(text.split())}›"
+
+    def _sensible(self, slot: Slot) -> list[int]:
+        """The numbers of a slot that people say."""
+        if slot not in self._numbers:
+            allowed = self._grammar.numbers[slot.list]
+            wanted = SENSIBLE.get(slot.list) or SENSIBLE.get(slot.name.removeprefix("start_"), allowed)
+            self._numbers[slot] = [number for number in wanted if number in allowed]
+        return self._numbers[slot]
+
+    def _candidates(self, slot: Slot) -> list[Entry]:
+        """This half's words for a slot; the halves are taken kind by kind, so that both have each kind of device."""
+        if slot not in self._entries:
+            kinds = slot.domains or ("",)
+            self._entries[slot] = [
+                entry for kind in kinds for entry in self._lexicon.named(slot.list, (kind,))[self._half :: 2]
+            ]
+        return self._entries[slot]
+
+
+def _walk(tree: Node, draws: Draws) -> list[Literal | Slot]:
+    """The parts that a drawn path through a tree meets."""
+    parts: list[Literal | Slot] = []
+    ahead: list[Node] = [tree]
+    draw = draws.draw
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, Literal):
+            parts.append(node)
+        elif isinstance(node, Series):
+            ahead.extend(node.items[::-1])
+        elif isinstance(node, Choice):
+            if not node.optional or draw() < 0.5:
+                ahead.append(node.options[int(draw() * len(node.options))])
+        elif isinstance(node, Slot):
+            parts.append(node)
+        else:
+            ahead.extend(draws.shuffled(node.items))
+    return parts
+
+
+def _literals(parts: list[Literal | Slot]) -> str:
+    """The text of parts, with a dash for what is not filled yet."""
+    return "".join(part.text if isinstance(part, Literal) else "–" for part in parts)
