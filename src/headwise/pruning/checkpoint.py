@@ -63,7 +63,10 @@ def save_pruned(
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
         tensors, tied = _untied(base.state_dict())
-        save_file(tensors, draft / WEIGHTS, metadata={"format": "pt"})
+        try:
+            save_file(tensors, draft / WEIGHTS, metadata={"format": "pt"})
+        except (OSError, SafetensorError) as error:  # a full disk, most often
+            raise HeadwiseError(f"{folder}: the weights cannot be written: {error}") from None
         manifest = {
             "format": _FORMAT,
             "version": _VERSION,

@@ -1,6 +1,6 @@
 """Metrics as sums: each example gives a few numbers, and any set of examples is measured by adding them up."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,8 +101,3 @@ def bootstrap_interval(
 
 def _ratio(over: Array, under: Array) -> Array:
     return np.divide(over, under, out=np.zeros(np.broadcast_shapes(over.shape, under.shape)), where=under > 0)
-
-
-def summarise(metrics: Mapping[str, Metric], totals: Mapping[str, Array]) -> dict[str, float]:
-    """The value of each metric from its totals."""
-    return {name: float(metric.value(totals[name])) for name, metric in metrics.items()}
