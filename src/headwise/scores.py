@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
 from headwise.heads import Players
-
-Decision = Literal["harmful", "helpful", "undecided"]
+from headwise.stats.multiple import Decision
 
 _FORMAT = "headwise-scores"
 _VERSION = 1

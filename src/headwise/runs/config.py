@@ -1,0 +1,116 @@
+"""The config of a run: plain data in a YAML file that a person can read, compared key by key."""
+
+import importlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import HeadwiseError
+
+#: Name of the file.
+CONFIG = "config.yaml"
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
+def seeds_of(config: Mapping[str, Any], source: str, several: bool = True) -> list[int]:
+    """The seed of a run, or those of a merged one."""
+    found = config.get("seed")
+    seeds: list[Any] = found if several and isinstance(found, list) else [found]
+    # SQLite's whole numbers have 64 bits.
+    if not all(type(seed) is int and -(2**63) <= seed < 2**63 for seed in seeds):
+        raise HeadwiseError(f"{source}: 'seed' must be a whole number of at most 64 bits, not {found!r}")
+    return seeds
+
+
+def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
+    """The config of runs that differ in their seeds, which it lists."""
+    if not configs:
+        raise HeadwiseError("merging needs at least one run folder")
+    start, common = configs[0]
+    owners: dict[int, Path] = {}
+    for folder, config in configs:
+        for key, here, there in _differences({**config, "seed": 0}, {**common, "seed": 0}):
+            raise HeadwiseError(
+                f"{folder}: {key!r} is {here!r}, but {there!r} in {start}: runs to merge may differ in 'seed' only"
+            )
+        for seed in seeds_of(config, str(folder / CONFIG)):
+            if seed in owners:
+                raise HeadwiseError(f"{folder}: its seed {seed} is that of {owners[seed]} too: merge it only once")
+            owners[seed] = folder
+    return {**common, "seed": sorted(owners)}
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two configs differ: the key, with dots down to nested ones, and both values."""
+    for key in [*one, *(key for key in other if key not in one)]:
+        here, there = one.get(key, _ABSENT), other.get(key, _ABSENT)
+        if isinstance(here, dict) and isinstance(there, dict):
+            yield from _differences(here, there, f"{above}{key}.")
+        elif here != there:
+            yield f"{above}{key}", here, there
+
+
+def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], extendable: Sequence[str]) -> None:
+    """Make sure that a run is asked what it was asked before, or more where it may be more."""
+    for key, old, new in _differences(stored, wanted):
+        numbers = isinstance(old, int | float) and isinstance(new, int | float)
+        if key not in extendable or not numbers:
+            raise HeadwiseError(
+                f"{folder}: holds a run with {key!r} = {old!r}, not {new!r}: choose another folder for another run"
+            )
+        if new < old:
+            raise HeadwiseError(f"{folder}: {key!r} is {old} there and can only grow, not become {new}")
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config as it will be read again: lists for tuples, and nothing that a text file cannot hold."""
+    try:
+        data: dict[str, Any] = json.loads(json.dumps(dict(config), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise HeadwiseError(f"the config of a run must be plain data, as in JSON: {error}") from None
+    return data
+
+
+def _yaml() -> Any:
+    return importlib.import_module("yaml")  # late and untyped: most of what imports runs never reads a config
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config of the run in a folder."""
+    yaml, path = _yaml(), folder / CONFIG
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise HeadwiseError(f"{folder}: no run there: it has no {CONFIG}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(config, dict):
+        raise HeadwiseError(f"{path}: not the config of a run: it has no keys")
+    return config
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Written beside the old one and renamed; one name will do for that, since a run has one writer."""
+    path = folder / CONFIG
+    draft = path.with_suffix(".yaml.new")
+    # ASCII alone, because PyYAML does not read every Unicode line break as it wrote it.
+    text = _yaml().safe_dump(dict(config), sort_keys=False)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise HeadwiseError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,158 @@
+"""The run folder: what was asked (`config.yaml`), what was found (`journal.sqlite`), and one writer at a time."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import HeadwiseError
+from headwise.files import new_folder
+from headwise.runs.config import CONFIG, check_same, merged_config, plain, read_config, seeds_of, write_config
+from headwise.runs.journal import Journal, copy_rounds, new_journal, old_journal, read_journal
+
+_JOURNAL = "journal.sqlite"
+_LOCK = "writer.lock"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """An open run folder. Other results go into `folder` beside the journal.
+
+    Attributes:
+        folder: The folder.
+        config: What the run was asked, as plain data; `seed` is a list where runs were merged.
+        journal: What it has found so far.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    journal: Journal
+
+
+@contextmanager
+def open_run(
+    folder: str | os.PathLike[str], config: Mapping[str, Any], extendable: Sequence[str] = ("budget",)
+) -> Iterator[Run]:
+    """Begin a run, or go on with the one in the folder, as its only writer.
+
+    Args:
+        folder: Where the run is or will be.
+        config: Everything to repeat the run, as plain data that JSON could hold; `seed` is a whole number.
+        extendable: Keys whose number may be larger than it was when the run began.
+
+    Raises:
+        HeadwiseError: The folder holds a run of another config, another process writes to it, it cannot be
+            written, or its journal is damaged.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "run"
+        >>> with open_run(folder, {"seed": 7, "budget": 10}) as run:
+        ...     run.journal.record("fr", 0, {"sum": np.ones(3)}, first_draw=0, draws=10)
+        >>> with open_run(folder, {"seed": 7, "budget": 20}) as run:
+        ...     run.journal.count("fr")
+        1
+    """
+    folder = Path(folder)
+    wanted = plain(config)
+    [seed] = seeds_of(wanted, "the config of a new run", several=False)
+    path = folder / _JOURNAL
+    with ExitStack() as stack:
+        stack.enter_context(_locked(folder))
+        if (folder / CONFIG).exists():
+            stored = read_config(folder)
+            check_same(folder, stored, wanted, extendable)
+            journal = stack.enter_context(old_journal(path, seed))
+        else:
+            stored = {}
+            journal = stack.enter_context(new_journal(path, seed))
+        if stored != wanted:
+            # After the journal: a config without one means that the journal was lost.
+            write_config(folder, wanted)
+        yield Run(folder, wanted, journal)
+
+
+@contextmanager
+def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
+    """Look into a run without changing it, also while it is being written.
+
+    Raises:
+        HeadwiseError: There is no run in the folder, or it cannot be read.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "run"
+        >>> with open_run(folder, {"seed": 7}) as run:
+        ...     run.journal.record("fr", 0, {"sum": np.ones(3)}, first_draw=0, draws=10)
+        >>> with read_run(folder) as run:
+        ...     run.config, [(found.number, found.arrays["sum"].tolist()) for found in run.journal.rounds("fr")]
+        ({'seed': 7}, [(0, [1.0, 1.0, 1.0])])
+    """
+    folder = Path(folder)
+    config = read_config(folder)
+    with read_journal(folder / _JOURNAL) as journal:
+        yield Run(folder, config, journal)
+
+
+def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
+    """Put the rounds of runs that differ in nothing but their seed into a new run folder.
+
+    Args:
+        folders: The runs; a merged run may be merged again.
+        out: The new folder. Its rounds keep their seeds, and its config lists them.
+
+    Raises:
+        HeadwiseError: The configs differ elsewhere, two runs share a seed, or `out` is not empty.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> top = Path(tempfile.mkdtemp())
+        >>> for seed in (1, 2):
+        ...     with open_run(top / str(seed), {"seed": seed}) as run:
+        ...         run.journal.record("fr", 0, {"sum": np.ones(3)}, first_draw=0, draws=10)
+        >>> merge_runs([top / "1", top / "2"], top / "both")
+        >>> with read_run(top / "both") as run:
+        ...     run.config, [found.seed for found in run.journal.rounds("fr")]
+        ({'seed': [1, 2]}, [1, 2])
+    """
+    configs = [(Path(folder), read_config(Path(folder))) for folder in folders]
+    merged = merged_config(configs)
+    with new_folder(out) as draft:
+        with new_journal(draft / _JOURNAL, None) as target:
+            for folder, _ in configs:
+                with read_journal(folder / _JOURNAL) as source:
+                    copy_rounds(source, target)
+        write_config(draft, merged)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, with this process as its only writer; a lock ends with the process that holds it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise HeadwiseError(f"{folder}: cannot be written: {error.strerror}: choose another folder") from None
+    try:
+        _take(lock, folder)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, folder: Path) -> None:
+    import fcntl  # Unix only; reading a run works everywhere
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+    except BlockingIOError:
+        holder = os.pread(lock, 20, 0).decode()
+        raise HeadwiseError(
+            f"{folder}: the process {holder} is writing to this run: let it end, or choose another folder"
+        ) from None
+    except OSError as error:
+        raise HeadwiseError(f"{folder / _LOCK}: cannot be locked: {error.strerror}: choose another folder") from None

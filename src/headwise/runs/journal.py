@@ -1,0 +1,251 @@
+"""The journal of a run: an SQLite file of rounds, each whole or not there."""
+
+import io
+import sqlite3
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.errors import HeadwiseError
+
+#: "HEDW": tells our journals from other SQLite files.
+_APPLICATION = 0x48454457
+_VERSION = 1
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+CREATE TABLE rounds (
+    seed INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    first_draw INTEGER NOT NULL,
+    draws INTEGER NOT NULL,
+    arrays BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (stream, seed, number)
+);
+COMMIT;
+"""
+_INSERT = "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What one round of a stream added.
+
+    Attributes:
+        stream: What the round belongs to, such as a language.
+        number: Its place in the stream, from 0.
+        first_draw: Index of its first draw.
+        draws: How many draws it took.
+        arrays: What was recorded, by name.
+        seed: Seed of the run that it comes from.
+    """
+
+    stream: str
+    number: int
+    first_draw: int
+    draws: int
+    arrays: Mapping[str, NDArray[Any]]
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Journal:
+    """The rounds of a run, in streams that do not know of each other.
+
+    Attributes:
+        path: The file.
+        connection: SQLite's hold on it.
+        seed: Seed of the rounds that are recorded; None where there is nothing to record.
+    """
+
+    path: Path
+    connection: sqlite3.Connection
+    seed: int | None
+
+    def record(self, stream: str, number: int, arrays: Mapping[str, NDArray[Any]], first_draw: int, draws: int) -> None:
+        """Add a round, whole or not at all; once this returns, a killed process loses nothing of it.
+
+        Args:
+            stream: What the round belongs to.
+            number: Its place in the stream: `count(stream)`, since rounds are never left out or repeated.
+            arrays: What to keep, of any type but Python objects.
+            first_draw: Index of its first draw.
+            draws: How many draws it took.
+
+        Raises:
+            HeadwiseError: The run is open for reading only, the number is not the next, or the disk is full.
+        """
+        if self.seed is None:
+            raise HeadwiseError(f"{self.path}: open for reading only: use open_run to record rounds")
+        packed = _pack(arrays)
+        with _explaining(self.path), self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
+            if number != (following := self.count(stream)):
+                raise HeadwiseError(f"{self.path}: the next round of {stream!r} is {following}, not {number}")
+            # int, because SQLite would take numpy's numbers for bytes.
+            row = (self.seed, stream, int(number), int(first_draw), int(draws), packed, zlib.crc32(packed))
+            self.connection.execute(_INSERT, row)
+
+    def rounds(self, stream: str) -> Iterator[Round]:
+        """The rounds of a stream in order; those of a merged run one seed after the other."""
+        # One query per round: an open one would hold up the writer's checkpoints for as long as the caller takes.
+        keys = self._rows("SELECT seed, number FROM rounds WHERE stream = ? ORDER BY seed, number", stream)
+        query = "SELECT first_draw, draws, arrays, checksum FROM rounds WHERE stream = ? AND seed = ? AND number = ?"
+        for seed, number in keys:
+            [(first_draw, draws, packed, checksum)] = self._rows(query, stream, seed, number)
+            if zlib.crc32(packed) != checksum:
+                raise _damaged(self.path, f"the checksum of round {number} of {stream!r} is wrong")
+            yield Round(stream, number, first_draw, draws, _unpack(packed), seed)
+
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams that have a round, in the order of the alphabet."""
+        return tuple(stream for (stream,) in self._rows("SELECT DISTINCT stream FROM rounds ORDER BY stream"))
+
+    def count(self, stream: str) -> int:
+        """How many rounds a stream has."""
+        [(count,)] = self._rows("SELECT COUNT(*) FROM rounds WHERE stream = ?", stream)
+        return int(count)
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with _explaining(self.path):
+            return self.connection.execute(query, values).fetchall()
+
+
+@contextmanager
+def new_journal(path: Path, seed: int | None) -> Iterator[Journal]:
+    """The journal of a new run; one that is there already must be what a start cut short has left."""
+    with closing(_connect(path, "mode=rwc")) as connection:
+        with _explaining(path):
+            if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
+                connection.executescript(_SCHEMA)
+        _prepare(path, connection)
+        journal = Journal(path, connection, seed)
+        if journal.streams():
+            raise HeadwiseError(f"{path}: its run's config is gone: restore it, or choose another folder")
+        yield journal
+
+
+@contextmanager
+def old_journal(path: Path, seed: int) -> Iterator[Journal]:
+    """The journal of a run that goes on."""
+    with closing(_connect(path, "mode=rw")) as connection:
+        _prepare(path, connection)
+        yield Journal(path, connection, seed)
+
+
+@contextmanager
+def read_journal(path: Path) -> Iterator[Journal]:
+    """The journal of a run for reading, also while another process writes it."""
+    with closing(_connect(path, _options_for_reading(path))) as connection:
+        _identify(path, connection)
+        yield Journal(path, connection, None)
+
+
+def copy_rounds(source: Journal, target: Journal) -> None:
+    """Add all rounds of a journal to another, in one go."""
+    with _explaining(target.path), target.connection:
+        target.connection.execute("BEGIN IMMEDIATE")
+        target.connection.executemany(_INSERT, _all_rows(source))
+
+
+def _all_rows(journal: Journal) -> Iterator[Any]:
+    with _explaining(journal.path):
+        yield from journal.connection.execute("SELECT * FROM rounds")
+
+
+def _options_for_reading(path: Path) -> str:
+    # Not mode=ro: SQLite reads what it cannot write all the same, and a reader who may write tidies up behind itself.
+    options = "mode=rw"
+    with _explaining(path), closing(_connect(path, options)) as connection:
+        try:
+            connection.execute("SELECT COUNT(*) FROM sqlite_master")
+        except sqlite3.OperationalError as error:
+            if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise
+            # A read-only folder, where SQLite cannot make the file by which it keeps readers and a writer apart.
+            _check_complete(path)
+            options = "immutable=1"
+    return options
+
+
+def _check_complete(path: Path) -> None:
+    """What a killed writer has left in the write-ahead file would be missing without a word."""
+    ahead = path.with_name(f"{path.name}-wal")
+    if ahead.exists() and ahead.stat().st_size:
+        raise HeadwiseError(f"{ahead}: cannot be read in a read-only folder: copy the folder to where you may write")
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    if "rwc" not in options and not path.exists():
+        raise HeadwiseError(f"{path}: no such file, though the run has a config: restore it, or choose another folder")
+    with _explaining(path):
+        return sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, isolation_level=None, timeout=30)
+
+
+def _prepare(path: Path, connection: sqlite3.Connection) -> None:
+    """Make the journal ready for writing: readers do not block, and each round is on the disk before the next."""
+    _identify(path, connection)
+    with _explaining(path):
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+
+def _identify(path: Path, connection: sqlite3.Connection) -> None:
+    with _explaining(path):
+        [(application,)] = connection.execute("PRAGMA application_id")
+        [(version,)] = connection.execute("PRAGMA user_version")
+    if application != _APPLICATION:
+        raise _damaged(path, "it lacks headwise's mark")
+    if version != _VERSION:
+        raise HeadwiseError(
+            f"{path}: version {version} of the journal, but this headwise reads version {_VERSION}: update it"
+        )
+
+
+@contextmanager
+def _explaining(path: Path) -> Iterator[None]:
+    """Say in a sentence what SQLite has to complain about."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _code(error) == sqlite3.SQLITE_FULL:
+            raise HeadwiseError(f"{path}: the disk is full: the rounds before are kept; make room and resume") from None
+        if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise _damaged(path, str(error)) from None
+        raise HeadwiseError(
+            f"{path}: cannot be used: {error}: mend that and resume; the rounds before are kept"
+        ) from None
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's error code; the upper bits only go into detail."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _damaged(path: Path, detail: str) -> HeadwiseError:
+    return HeadwiseError(f"{path}: damaged, or not a journal ({detail}): restore it, or choose another folder")
+
+
+def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays as the bytes of an .npz file; not by `np.savez`, which would pickle objects and keeps names to itself."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:
+    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
+        return dict(archive)

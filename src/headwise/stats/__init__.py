@@ -1,0 +1,24 @@
+"""Statistics: how sure a mean, a sign, a difference or a ranking is."""
+
+from headwise.stats.bernstein import EmpiricalBernstein
+from headwise.stats.betting import MeanInterval, SignTest
+from headwise.stats.bootstrap import PairedTest, paired_bootstrap
+from headwise.stats.multiple import Correction, Decision, decide
+from headwise.stats.ranks import Correlation, clear, jaccard, sign_agreement, spearman, spearman_matrix
+
+__all__ = [
+    "Correction",
+    "Correlation",
+    "Decision",
+    "EmpiricalBernstein",
+    "MeanInterval",
+    "PairedTest",
+    "SignTest",
+    "clear",
+    "decide",
+    "jaccard",
+    "paired_bootstrap",
+    "sign_agreement",
+    "spearman",
+    "spearman_matrix",
+]

@@ -1,0 +1,149 @@
+"""How alike two sets of values are: in rank, in sign, in which heads they pick."""
+
+import math
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headwise.errors import HeadwiseError
+from headwise.stats.streams import Array
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation and the interval around it.
+
+    Attributes:
+        rho: The correlation; NaN if either side is constant.
+        low: Lower end of the interval.
+        high: Its upper end.
+    """
+
+    rho: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class SignAgreement:
+    """How often two sets of values agree in sign.
+
+    Attributes:
+        share: Share of the players compared that have the same sign in both; NaN if none were.
+        compared: How many were compared.
+    """
+
+    share: float
+    compared: int
+
+
+def ranks(values: ArrayLike) -> Array:
+    """Ranks from 1, equal values sharing their mean rank, (values,).
+
+    Raises:
+        HeadwiseError: A value is not a number.
+
+    Example:
+        >>> ranks([0.3, 0.1, 0.3]).tolist()
+        [2.5, 1.0, 2.5]
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or np.isnan(vector).any():
+        raise HeadwiseError("only a list of numbers can be ranked, none of them missing")
+    _, group, sizes = np.unique(vector, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[group])
+
+
+def spearman(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Correlation:
+    """Spearman's rank correlation of two sets of values for the same players.
+
+    The interval is Fisher's, `tanh(artanh ρ ± z·sqrt((1 + ρ²/2)/(n − 3)))`, with the standard error of Bonett & Wright
+    (2000). It takes the players for a sample of many; with fewer than 4 it says nothing, and ±1 gives it no width.
+
+    Raises:
+        HeadwiseError: The two are not of one length.
+
+    Example:
+        >>> found = spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])
+        >>> round(found.rho, 2), round(found.low, 2), round(found.high, 2)
+        (0.8, -0.46, 0.99)
+    """
+    n, rho = np.size(a), float(spearman_matrix([a, b])[0, 1])
+    if math.isnan(rho) or n < 4:
+        return Correlation(rho, -1.0, 1.0)
+    if abs(rho) == 1:
+        return Correlation(rho, rho, rho)
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt((1 + rho**2 / 2) / (n - 3))
+    return Correlation(rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
+
+
+def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
+    """Spearman's rank correlation of every two of some vectors, (vectors, vectors); NaN with a constant one.
+
+    Raises:
+        HeadwiseError: The vectors are not of one length, or that is less than 2.
+
+    Example:
+        >>> spearman_matrix([[1, 2, 3], [10, 20, 30], [3, 2, 1]]).tolist()
+        [[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]
+    """
+    lengths = {np.size(vector) for vector in vectors}
+    if len(lengths) != 1 or min(lengths) < 2:
+        raise HeadwiseError(f"a correlation needs vectors of one length, at least 2, found {sorted(lengths)}")
+    centred = np.stack([ranks(vector) for vector in vectors])  # (vectors, players)
+    centred -= centred.mean(axis=1, keepdims=True)
+    products = centred @ centred.T
+    scale = np.sqrt(np.outer(products.diagonal(), products.diagonal()))
+    rho = np.divide(products, scale, out=np.full(scale.shape, np.nan), where=scale > 0)
+    return np.asarray(np.clip(rho, -1, 1))
+
+
+def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
+    """What two sets share ÷ what they hold together; 1 if both are empty.
+
+    Example:
+        >>> jaccard({"encoder.0.1", "encoder.2.3"}, {"encoder.0.1"})
+        0.5
+    """
+    together = set(a) | set(b)
+    return len(set(a) & set(b)) / len(together) if together else 1.0
+
+
+def clear(values: ArrayLike, stderr: ArrayLike, times: float = 3.0) -> Flags:
+    """Which values are further from zero than some times their standard error, (players,); not those without one.
+
+    Example:
+        >>> clear([0.4, -0.4, 0.4], [0.1, 0.2, float("nan")]).tolist()
+        [True, False, False]
+    """
+    return np.asarray(np.abs(np.asarray(values)) > times * np.asarray(stderr), dtype=np.bool_)
+
+
+def sign_agreement(a: ArrayLike, b: ArrayLike, where: ArrayLike) -> SignAgreement:
+    """How often two sets of values agree in sign, over the players of which it makes sense to ask.
+
+    Args:
+        a: Values of every player, (players,).
+        b: Other values of the same, (players,); a zero agrees with nothing but a zero.
+        where: Which players to compare, such as `clear(b, stderr)` if `b` is the reference, or the players that are
+            clear in both.
+
+    Raises:
+        HeadwiseError: The three are not of one length.
+
+    Example:
+        >>> sign_agreement([0.4, -0.4, 0.1], [0.5, 0.5, -0.1], where=[True, True, False])
+        SignAgreement(share=0.5, compared=2)
+    """
+    left, right, chosen = np.asarray(a), np.asarray(b), np.asarray(where, dtype=np.bool_)
+    if not left.shape == right.shape == chosen.shape:
+        raise HeadwiseError(
+            f"signs are compared player by player, found {left.shape}, {right.shape} and {chosen.shape}"
+        )
+    same = np.sign(left[chosen]) == np.sign(right[chosen])
+    return SignAgreement(float(same.mean()) if len(same) else math.nan, len(same))

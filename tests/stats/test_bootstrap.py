@@ -1,0 +1,93 @@
+"""The paired bootstrap, against a loop that says what it means."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headwise.errors import HeadwiseError
+from headwise.stats import bootstrap
+from headwise.stats.bootstrap import paired_bootstrap
+
+Array = NDArray[np.float64]
+
+
+def ratio(totals: Array) -> Array:
+    return 100 * totals[..., 0] / totals[..., 1]
+
+
+def f1(totals: Array) -> Array:
+    return 200 * totals[..., 0] / (totals[..., 1] + totals[..., 2])
+
+
+def entities(generator: np.random.Generator, examples: int, share: float) -> Array:
+    gold = generator.integers(1, 6, examples)
+    found = generator.integers(1, 6, examples)
+    return np.stack([generator.binomial(np.minimum(gold, found), share), found, gold], axis=1).astype(float)
+
+
+def naive(base: Array, system: Array, resamples: int, seed: int) -> tuple[float, float, float, float]:
+    generator, n = np.random.default_rng(seed), len(base)
+    difference = float(f1(system.sum(0)) - f1(base.sum(0)))
+    drawn, flips = [], 0
+    for _ in range(resamples):
+        rows = generator.integers(n, size=n)
+        drawn.append(float(f1(system[rows].sum(0)) - f1(base[rows].sum(0))))
+        flips += drawn[-1] <= 0 if difference > 0 else drawn[-1] >= 0
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return difference, float(low), float(high), min(1.0, 2 * (1 + flips) / (1 + resamples))
+
+
+def test_it_is_the_naive_loop_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    base = entities(generator, 83, 0.7)
+    systems = [entities(generator, 83, share) for share in (0.6, 0.7, 0.75)]
+    whole = paired_bootstrap(base, systems, f1, resamples=501, seed=4)
+    monkeypatch.setattr(bootstrap, "_CHUNK", 1000)
+    assert paired_bootstrap(base, systems, f1, resamples=501, seed=4) == whole
+    for system, test in zip(systems, whole, strict=True):
+        assert (test.difference, test.low, test.high, test.p_value) == pytest.approx(naive(base, system, 501, 4))
+        assert test.resamples == 501
+
+
+def test_a_system_is_tested_alike_alone_and_among_others() -> None:
+    generator = np.random.default_rng(1)
+    base, first, second = (entities(generator, 50, 0.7) for _ in range(3))
+    both = paired_bootstrap(base, [first, second], f1, resamples=200)
+    assert both[1] == paired_bootstrap(base, [second], f1, resamples=200)[0]
+    turned = paired_bootstrap(second, [base], f1, resamples=200)[0]
+    assert (turned.difference, turned.p_value) == pytest.approx((-both[1].difference, both[1].p_value))
+    assert paired_bootstrap(base, [], f1, resamples=10) == ()
+
+
+def test_the_same_system_does_not_differ() -> None:
+    base = entities(np.random.default_rng(2), 40, 0.7)
+    [test] = paired_bootstrap(base, [base], f1, resamples=100)
+    assert (test.difference, test.low, test.high, test.p_value) == (0, 0, 0, 1)
+
+
+def test_a_difference_everywhere_has_the_smallest_p_value() -> None:
+    base = np.tile([0.0, 1.0], (30, 1))
+    [test] = paired_bootstrap(base, [base + np.array([1.0, 0.0])], ratio)
+    assert (test.difference, test.low, test.high) == (100, 100, 100)
+    assert test.p_value == pytest.approx(2 / 10_001)
+
+
+def test_systems_that_are_alike_are_told_apart_at_the_stated_rate() -> None:
+    generator, trials = np.random.default_rng(3), 400
+    found = 0
+    for trial in range(trials):
+        base, system = ((generator.random((200, 1)) < 0.7) * [1.0, 0.0] + [0.0, 1.0] for _ in range(2))
+        [test] = paired_bootstrap(base, [system], ratio, resamples=500, seed=trial)
+        found += test.p_value < 0.05
+    print(f"{found / trials:.1%} of pairs that are alike have P < 0.05")
+    assert 0.01 < found / trials < 0.09
+
+
+def test_mistakes_are_named() -> None:
+    base = np.ones((5, 2))
+    with pytest.raises(HeadwiseError, match=r"same examples: shapes \(5, 2\) and \(4, 2\)"):
+        paired_bootstrap(base, [np.ones((4, 2))], ratio)
+    with pytest.raises(HeadwiseError, match="some examples"):
+        paired_bootstrap(np.ones((0, 2)), [], ratio)
+    with pytest.raises(HeadwiseError, match="at least one resample"):
+        paired_bootstrap(base, [base], ratio, resamples=0)

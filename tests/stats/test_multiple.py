@@ -1,0 +1,140 @@
+"""Many decisions at once: against plain definitions, and against the error rates they promise."""
+
+import itertools
+from statistics import fmean
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwise.errors import HeadwiseError
+from headwise.stats.betting import SignTest
+from headwise.stats.multiple import Correction, Decision, bonferroni, closed, decide, e_bh, holm, p_values
+from tests.stats.populations import allowed
+
+evidence = st.lists(st.floats(0, 200), min_size=1, max_size=7)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=7), st.floats(0.01, 0.5))
+def test_holm_is_closed_testing_by_bonferroni(p: list[float], alpha: float) -> None:
+    sets = [s for size in range(1, len(p) + 1) for s in itertools.combinations(range(len(p)), size)]
+    expected = [all(min(p[j] for j in s) <= alpha / len(s) for s in sets if i in s) for i in range(len(p))]
+    assert holm(p, alpha).tolist() == expected
+
+
+@given(evidence, st.floats(0.01, 0.5))
+def test_closed_tests_every_average(e: list[float], alpha: float) -> None:
+    sets = [s for size in range(1, len(e) + 1) for s in itertools.combinations(range(len(e)), size)]
+    margins = [min(fmean(e[j] for j in s) - 1 / alpha for s in sets if i in s) for i in range(len(e))]
+    found = closed(e, alpha)
+    # At the very border rounding may decide.
+    assert all(flag == (margin >= 0) or abs(margin) < 1e-9 for flag, margin in zip(found, margins, strict=True))
+
+
+@given(evidence, st.floats(0.01, 0.5))
+def test_e_bh_is_its_definition(e: list[float], alpha: float) -> None:
+    m, largest = len(e), sorted(e, reverse=True)
+    k = max((k for k in range(1, m + 1) if largest[k - 1] >= m / (alpha * k)), default=0)
+    found = e_bh(e, alpha)
+    assert found.sum() == k
+    assert sorted(np.array(e)[found], reverse=True) == largest[:k]
+
+
+def test_corrections_are_nested() -> None:
+    generator = np.random.default_rng(0)
+    more = 0
+    for _ in range(300):
+        e = np.exp(generator.normal(2, 2, 12))
+        plain, step_down, averaged = bonferroni(e, 0.1), holm(p_values(e), 0.1), closed(e, 0.1)
+        assert not (plain & ~step_down).any()
+        assert not (step_down & ~averaged).any()
+        assert not (plain & ~e_bh(e, 0.1)).any()
+        more += int(averaged.sum() - plain.sum())
+    assert more > 0
+
+
+def test_decisions_name_the_side() -> None:
+    e_harmful, e_helpful = [100.0, 0.0, 1.0, 100.0], [0.0, 100.0, 1.0, 100.0]
+    expected = ("harmful", "helpful", "undecided", "undecided")
+    for correction in get_args(Correction):
+        assert decide(e_harmful, e_helpful, 0.1, correction) == expected
+    assert decide([], [], 0.1) == ()
+    assert set(expected) == set(get_args(Decision))
+
+
+def test_evidence_is_measured_against_both_sides_of_all_players() -> None:
+    e = np.zeros(50)
+    e[0] = 2 * 50 / 0.1
+    assert decide(e, np.zeros(50), 0.1)[0] == "harmful"
+    e[0] -= 1e-6
+    assert decide(e, np.zeros(50), 0.1)[0] == "undecided"
+
+
+class Families:
+    """Families of players that are observed together; half of them have no sign, the others one of either kind."""
+
+    def __init__(self, families: int, seed: int) -> None:
+        self.shape, self.generator = (families, 16), np.random.default_rng(seed)
+        self.mean = np.array([0.0] * 8 + [0.1, -0.1] * 4)
+        self.test = SignTest.start(families * 16, -1, 1)
+
+    def observe(self, turns: int) -> None:
+        shared = self.generator.normal(0, 0.2, (self.shape[0], 1, turns))  # players of a family share their draws
+        own = self.generator.normal(0, 0.2, (*self.shape, turns))
+        x = np.clip(shared + own, -0.8, 0.8) + self.mean[:, None]  # symmetric before shifting: the mean is exact
+        self.test = self.test.update(np.repeat(np.arange(x[..., 0].size), turns), x.ravel())
+
+    def decide(self, correction: Correction, best: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Wrong and all decisions of each family, (families, players)."""
+        e_harmful, e_helpful = (e.reshape(self.shape) for e in self.test.e_values(best=best))
+        found = np.array([decide(a, b, 0.1, correction) for a, b in zip(e_harmful, e_helpful, strict=True)])
+        right = np.where(self.mean > 0, "helpful", np.where(self.mean < 0, "harmful", "undecided"))
+        return (found != "undecided") & (found != right), found != "undecided"
+
+
+def error_rates(families: int, looks: int, turns: int, seed: int) -> dict[str, tuple[float, float]]:
+    """Each correction's error and the share of signs that it found."""
+    game = Families(families, seed)
+    wrong = {name: np.zeros(game.shape, bool) for name in get_args(Correction)}
+    made = {name: np.zeros(game.shape, bool) for name in get_args(Correction)}
+    for _ in range(looks):
+        game.observe(turns)
+        for name in ("bonferroni", "holm", "closed"):
+            errors, decisions = game.decide(name, best=name != "closed")
+            wrong[name] |= errors
+            made[name] |= decisions
+    wrong["e-bh"], made["e-bh"] = game.decide("e-bh", best=False)
+    false_share = (wrong["e-bh"].sum(1) / np.maximum(made["e-bh"].sum(1), 1)).mean()
+    return {
+        name: (float(false_share if name == "e-bh" else wrong[name].any(1).mean()), float(made[name][:, 8:].mean()))
+        for name in get_args(Correction)
+    }
+
+
+def check_error_rates(families: int, looks: int, turns: int, seed: int) -> None:
+    found = error_rates(families, looks, turns, seed)
+    print({name: f"error {error:.1%}, found {power:.0%}" for name, (error, power) in found.items()})
+    assert all(error <= allowed(0.1, families) for error, _ in found.values())
+    assert all(power > 0.5 for _, power in found.values())
+
+
+def test_error_rates_hold_over_families_under_peeking() -> None:
+    check_error_rates(families=300, looks=6, turns=30, seed=0)
+
+
+@pytest.mark.slow
+def test_error_rates_hold_over_many_families_and_looks() -> None:
+    check_error_rates(families=2000, looks=60, turns=10, seed=1)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(HeadwiseError, match="two lists of one length"):
+        decide([1.0], [1.0, 2.0])
+    with pytest.raises(HeadwiseError, match="bonferroni, holm, closed, e-bh, not 'fdr'"):
+        decide([1.0], [1.0], correction="fdr")  # type: ignore[arg-type]
+    with pytest.raises(HeadwiseError, match="between 0 and 1"):
+        decide([1.0], [1.0], error_rate=0)
+    with pytest.raises(HeadwiseError, match="negative or missing"):
+        decide([float("nan")], [1.0])
