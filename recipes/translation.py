@@ -8,13 +8,13 @@ threads mostly wait for one another.
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers.models import Unigram
@@ -24,15 +24,9 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel, PreTrain
 from headwise.data.examples import Example, TranslationExample
 from headwise.data.folders import default_folder, open_folder
 from headwise.files import new_folder, write_json
-from headwise.tasks.encoding import pack_by_length
-from headwise.tasks.translation import (
-    EncodedPair,
-    TranslationEvaluation,
-    TranslationTask,
-    evaluate_translation,
-    make_pair_batch,
-    score_references,
-)
+from headwise.tasks.likelihood import mean_log_likelihood
+from headwise.tasks.translation import EncodedPair, TranslationEvaluation, TranslationTask, evaluate_translation
+from headwise.tasks.tuning import epoch_batches
 
 END, UNKNOWN, PAD = "</s>", "<unk>", "<pad>"
 TASK = TranslationTask(max_length=128)
@@ -91,7 +85,7 @@ def main() -> None:
     )
     tokenizer = train_tokenizer(train, settings.vocabulary)
     model = build_model(tokenizer, settings)
-    steps = fit(model, tokenizer, TASK.encode(train, tokenizer)[0], TASK.encode(dev, tokenizer)[0], settings)
+    steps = fit(model, tokenizer, train, dev, settings)
     results = {beams: evaluate_translation(model, replace(TASK, beams=beams), test, tokenizer) for beams in (1, 4)}
     figures = summarise(results, len(train), len(test), steps, settings)
     save(model, tokenizer, output, language, figures)
@@ -164,30 +158,21 @@ def build_model(tokenizer: Any, settings: Settings) -> Any:
     return model
 
 
-def batches(encoded: Sequence[EncodedPair], batch_tokens: int, generator: np.random.Generator) -> Iterator[list[int]]:
-    """The batches of an epoch: like lengths together, batches and pairs of one length in random order."""
-    order = generator.permutation(len(encoded))
-    lengths = [max(len(encoded[i].ids), len(encoded[i].target)) for i in order]
-    groups = list(pack_by_length(lengths, batch_tokens))
-    for index in generator.permutation(len(groups)):
-        yield [int(order[i]) for i in groups[index]]
-
-
-def fit(
-    model: Any, tokenizer: Any, train: Sequence[EncodedPair], dev: Sequence[EncodedPair], settings: Settings
-) -> int:
+def fit(model: Any, tokenizer: Any, train: Sequence[Example], dev: Sequence[Example], settings: Settings) -> int:
     """Train until the time is up and leave the weights of the epoch that likes the dev references best."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-    generator, start, step = np.random.default_rng(settings.seed), time.monotonic(), 0
-    best, weights = -np.inf, {}
+    encoded, _ = TASK.encode(train, tokenizer)
+    lengths = [pair.length for pair in encoded]
+    start, epoch, step = time.monotonic(), 0, 0
+    best, weights = -math.inf, {}
     spent = 0.0  # share of the time
     while spent < 1:
         model.train()
-        for index in batches(train, settings.batch_tokens, generator):
+        for index in epoch_batches(lengths, settings.batch_tokens, settings.seed, epoch):
             step, spent = step + 1, (time.monotonic() - start) / (60 * settings.minutes)
             for group in optimizer.param_groups:
                 group["lr"] = settings.learning_rate * min(1, step / settings.warmup) * max(0.0, 1 - spent)
-            loss = train_step(model, train, index, tokenizer.pad_token_id, settings)
+            loss = train_step(model, encoded, index, tokenizer.pad_token_id, settings)
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
@@ -196,9 +181,8 @@ def fit(
                 print(f"step {step}, loss {float(loss):.3f}, {left:.1f} minutes left", flush=True)
             if spent >= 1:
                 break
-        scores = score_references(model, dev, tokenizer.pad_token_id)
-        value = scores.log_likelihood.sum() / scores.tokens.sum()
-        print(f"step {step}, dev: {value:.3f} a token, mean probability {scores.probability.mean():.3f}", flush=True)
+        epoch, value = epoch + 1, mean_log_likelihood(model, TASK, dev, tokenizer)
+        print(f"step {step}, dev: {value:.3f} a token", flush=True)
         if value > best:
             best, weights = value, {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.load_state_dict(weights)
@@ -207,11 +191,11 @@ def fit(
 
 def train_step(model: Any, encoded: Sequence[EncodedPair], index: list[int], pad_id: int, settings: Settings) -> Tensor:
     """The gradients of one batch, and its loss."""
-    batch = make_pair_batch(model, encoded, index, pad_id)
+    batch = TASK.make_batch(model, encoded, index, pad_id)
     device = next(model.parameters()).device
     with torch.autocast(device.type, torch.bfloat16, enabled=settings.bfloat16):
         logits = model(**batch.inputs(device), use_cache=False).logits
-    chosen = logits[batch.rows.to(device), batch.positions.to(device)].float()  # (labels, vocabulary)
+    chosen = TASK.select(logits, batch).float()  # (labels, vocabulary)
     loss = nn.functional.cross_entropy(chosen, batch.gold.to(device), label_smoothing=settings.smoothing)
     loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
     return loss.detach()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import AutoModelForTokenClassification, BertModel, PreTrainedTokenizerFast
@@ -92,6 +93,20 @@ def test_a_model_can_be_evaluated_under_a_mask(
     )
     assert run(monkeypatch, *arguments) == 0
     assert 0 <= shown(capsys)["mean"] <= 100
+
+
+def test_an_adapter_is_evaluated_with_its_base(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, *tune_arguments(model, data, tmp_path / "tuned"), "--json") == 0
+    tuned = AutoModelForTokenClassification.from_pretrained(tmp_path / "tuned")
+    adapter = LoraConfig(task_type="TOKEN_CLS", target_modules=["query"], modules_to_save=["classifier"])
+    get_peft_model(tuned, adapter).save_pretrained(tmp_path / "adapter")
+    capsys.readouterr()
+    assert run(monkeypatch, "eval", tmp_path / "adapter", "--task", "pos", "--data", data, "--json") == 0
+    assert shown(capsys)["mean"] == 100
+    assert run(monkeypatch, *tune_arguments(tmp_path / "adapter", data, tmp_path / "again")) == 1
+    assert f"an adapter is tuned already: tune its base {tmp_path / 'tuned'} instead" in capsys.readouterr().err
 
 
 def test_mistakes_get_one_sentence(

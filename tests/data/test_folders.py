@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwise import HeadwiseError
-from headwise.data.examples import Example, PairExample, TranslationExample, WordExample
+from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
 from headwise.data.folders import HALVES_NOTE, default_folder, open_folder
 from tests.data.test_text import complaint
 
@@ -196,6 +196,23 @@ def test_translations(tmp_path: Path) -> None:
     assert sorted(ids(data.examples("en-de", "train") + data.examples("en-de_tatoeba", "all")), key=int) == [
         str(number) for number in range(1, 44)
     ]
+
+
+def test_texts(tmp_path: Path) -> None:
+    for language in ("en", "sw"):
+        write(tmp_path, f"mt/flores200.{language}.txt", f"{language}1\n{language}2\n{language}3\n")
+    write(tmp_path, "lm/en.train.txt.gz", "a\nb\n")
+    write(tmp_path, "lm/de.dev.txt", "c\nd\n")
+    data = open_folder(tmp_path, "lm")
+    assert data.languages == ("de", "en", "sw", "en_flores", "en_own")
+    assert data.aligned(["sw", "en"], "dev") == {
+        language: (TextExample("1", f"{language}1"), TextExample("3", f"{language}3")) for language in ("sw", "en")
+    }
+    assert data.examples("en", "train") == (TextExample("1", "a"), TextExample("2", "b"))
+    assert ids(data.examples("de", "test")) == ["2"]
+    write(tmp_path, "lm/de.dev.txt", "c\n\nd\n")
+    path = tmp_path / "lm" / "de.dev.txt"
+    assert "the line is empty" in complaint(lambda: open_folder(tmp_path, "lm").examples("de", "all"), path, 2)
 
 
 def test_what_is_not_there_is_named(ud: Path) -> None:

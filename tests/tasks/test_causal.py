@@ -16,7 +16,7 @@ from transformers import GPT2Config, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutput
 
 from headwise import HeadwiseError, find_heads, gated, shrink
-from headwise.tasks import causal
+from headwise.tasks import likelihood
 from headwise.tasks.causal import (
     ChoiceExample,
     MultipleChoice,
@@ -113,7 +113,7 @@ def test_padding_has_no_influence(name: str, side: str, words: Any, monkeypatch:
     together = perplexity(model, texts(), words, window=10).statistics
     alone = np.stack([perplexity(model, [text], words, window=10).statistics[0] for text in texts()])
     np.testing.assert_allclose(together, alone, rtol=1e-5)
-    monkeypatch.setattr(causal, "LOGIT_BUDGET", 50 * 25)  # batches of 25 tokens
+    monkeypatch.setattr(likelihood, "LOGIT_BUDGET", 50 * 25)  # batches of 25 tokens
     np.testing.assert_allclose(perplexity(model, texts(), words, window=10).statistics, alone, rtol=1e-5)
 
 

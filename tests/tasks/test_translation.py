@@ -16,7 +16,9 @@ from transformers import PreTrainedTokenizerFast
 
 from headwise import HeadwiseError, find_heads, gated, shrink
 from headwise.data.examples import TextExample, TranslationExample
-from headwise.tasks import causal, translation
+from headwise.tasks import likelihood, translation
+from headwise.tasks.likelihood import sum_rows
+from headwise.tasks.protocol import gold_log_probabilities
 from headwise.tasks.text_metrics import Bleu
 from headwise.tasks.translation import (
     EncodedPair,
@@ -134,7 +136,7 @@ def test_batches_may_be_of_any_size(budget: int, words: Any, monkeypatch: pytest
     encoded, _ = TASK.encode(pairs(), words)
     expected = translate(model, TASK, encoded, words), score_references(model, encoded, 1).log_likelihood
     monkeypatch.setattr(translation, "WRITING_BUDGET", budget)
-    monkeypatch.setattr(causal, "TOKEN_BUDGET", budget)
+    monkeypatch.setattr(likelihood, "TOKEN_BUDGET", budget)
     done: list[int] = []
     assert translate(model, TASK, encoded, words, progress=done.append) == expected[0]
     assert sum(done) == len(encoded)
@@ -193,7 +195,7 @@ def test_likelihoods_can_be_differentiated_by_the_gates(words: Any) -> None:
     batch = make_pair_batch(model, encoded, range(4), 1)
     with gated(model, gates):
         logits = model(**batch.inputs(torch.device("cpu"))).logits
-    causal.sum_rows(causal.gold_log_probabilities(logits, batch), batch)[2].backward()
+    sum_rows(gold_log_probabilities(TASK, logits, batch), batch)[2].backward()
     assert gates.grad is not None
     assert gates.grad[2].abs().sum() > 0
     assert gates.grad[[0, 1, 3]].abs().sum() == 0

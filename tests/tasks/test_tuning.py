@@ -10,8 +10,12 @@ from peft import LoraConfig, get_peft_model
 from transformers import BertForTokenClassification
 
 from headwise import HeadwiseError, find_heads, gated, shrink
-from headwise.data.examples import WordExample
+from headwise.data.examples import Example, TextExample, TranslationExample, WordExample
 from headwise.tasks import evaluate, find_task
+from headwise.tasks.causal import LanguageTask
+from headwise.tasks.likelihood import mean_log_likelihood
+from headwise.tasks.protocol import AnyTask
+from headwise.tasks.translation import TranslationTask
 from headwise.tasks.tuning import TuneSettings, tune
 from tests.families import BY_NAME, uneven_mask
 
@@ -43,6 +47,7 @@ def test_a_model_learns_what_it_is_shown(tokenizer: Any) -> None:
     assert before < 50 < 95 < result.best_value
     assert evaluate(model, TASK, DEV, tokenizer).value == result.best_value
     assert len(result.history) == 4
+    assert result.metric == "accuracy"
     assert result.tokens == 4 * sum(len(item.ids) for item in TASK.encode(TRAIN, tokenizer)[0])
 
 
@@ -57,6 +62,27 @@ def test_the_same_seed_gives_the_same_weights(tokenizer: Any) -> None:
 
 def same_weights(left: Any, right: Any) -> bool:
     return all(torch.equal(a, b) for a, b in zip(left.parameters(), right.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("task", "family", "examples"),
+    [
+        (TranslationTask(max_length=60), "marian", [TranslationExample("1", "the cat", "cat sat the")] * 20),
+        (LanguageTask(window=8), "gpt2", [TextExample("1", "the cat sat"), TextExample("2", "sat the cat")] * 20),
+    ],
+)
+def test_models_that_write_learn_by_the_likelihood_of_tokens(
+    tokenizer: Any, tmp_path: Path, task: AnyTask, family: str, examples: list[Example]
+) -> None:
+    model = BY_NAME[family].build()
+    before = mean_log_likelihood(model, task, examples, tokenizer)
+    result = tune(model, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state")
+    assert result.metric == "log-likelihood per token"
+    assert before + 1 < result.best_value < 0
+    assert mean_log_likelihood(model, task, examples, tokenizer) == pytest.approx(result.best_value, rel=1e-5)
+    resumed = BY_NAME[family].build()
+    assert tune(resumed, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state") == result
+    assert same_weights(resumed, model)
 
 
 class KilledError(Exception):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text with a label: an intent, a sentiment."""
+    """One text with a label: an intent, a sentiment; without one it is a text to be predicted."""
 
     id: str
     text: str
-    label: str
+    label: str = ""
 
 
 @dataclass(frozen=True)

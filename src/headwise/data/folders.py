@@ -10,9 +10,9 @@ from pathlib import Path
 from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud, read_columns, read_uner
 from headwise.data.conllu import pos_examples, read_conllu
 from headwise.data.dataset import Dataset
-from headwise.data.examples import Example, PairExample, TranslationExample
+from headwise.data.examples import Example, PairExample, TextExample, TranslationExample
 from headwise.data.massive import read_massive
-from headwise.data.text import FilePath
+from headwise.data.text import FilePath, read_lines
 from headwise.data.tsv import NLI_LABELS, read_aligned, read_pairs, read_parallel, read_xnli
 from headwise.errors import HeadwiseError
 
@@ -30,6 +30,7 @@ _TURKISH = re.compile(r"(?P<split>train|dev|test)\.conll(\.gz)?")
 _MASSIVE = re.compile(r"(?P<language>[a-z]{2,3})-(?P<name>[A-Z]{2})\.jsonl(\.gz)?")
 _NLI = re.compile(r"(?:xnli|mnli)\.(?P<split>train|dev|test)\.tsv(\.gz)?")
 _PARALLEL = re.compile(r"(?P<language>[a-z]{2,3}-[a-z]{2,3})\.tsv(\.gz)?")
+_TEXTS = re.compile(r"(?P<language>[a-z]{2,3})\.(?P<split>train|dev|test)\.txt(\.gz)?")
 _FLORES = re.compile(r"flores200\.(?P<language>[a-z]{2,3})\.txt(\.gz)?")
 
 Loader = Callable[[], tuple[Example, ...]]
@@ -79,6 +80,7 @@ def open_folder(path: FilePath, task: str) -> Dataset:
     | `intents`, `slots` | `massive/<locale>.jsonl` |
     | `nli` | `xnli/xnli.<split>.tsv`; `mnli/mnli.<split>.tsv` (English) |
     | `translation` | `mt/<source>-<target>.tsv` (Tatoeba), `mt/flores200.<language>.txt` |
+    | `lm` | `mt/flores200.<language>.txt`; `lm/<language>.<split>.txt`, texts of your own, one a line |
 
     **Languages** are ISO codes (`zh`; for translation pairs, `en-de`). Where a language has several corpora, each also
     has a name of its own: `en_ewt`, `zh_gsd`, `en_mnli`, `en-de_tatoeba`, and `zh_v1` for UD 1.x, whose tags are too
@@ -105,7 +107,9 @@ def open_folder(path: FilePath, task: str) -> Dataset:
     if task not in _TASKS:
         raise HeadwiseError(f"no data for a task {task!r}: choose one of {', '.join(_TASKS)}")
     if not root.is_dir():
-        raise HeadwiseError(f"{root}: no such folder: give the folder that holds ud/, ner/, massive/, xnli/ or mt/")
+        raise HeadwiseError(
+            f"{root}: no such folder: give the folder that holds ud/, ner/, massive/, xnli/, mt/ or lm/"
+        )
     find, folders = _TASKS[task]
     corpora = sorted(find(root), key=lambda corpus: (corpus.language, corpus.name))
     if not corpora:
@@ -257,6 +261,28 @@ def _find_translation(root: Path) -> list[Corpus]:
     return _collect(found)
 
 
+def _find_texts(root: Path) -> list[Corpus]:
+    flores: list[tuple[str, str, str, Loader]] = [
+        (match["language"], "flores", "test", partial(_read_texts, path))
+        for path, match in _matches(root / "mt", _FLORES)
+    ]
+    own: list[tuple[str, str, str, Loader]] = [
+        (match["language"], "own", match["split"], partial(_read_texts, path))
+        for path, match in _matches(root / "lm", _TEXTS)
+    ]
+    return _collect(flores + own)
+
+
+def _read_texts(path: Path) -> tuple[Example, ...]:
+    """The lines of a file as texts; ids are line numbers."""
+    examples = []
+    for number, line in read_lines(path):
+        if not line.strip():
+            raise HeadwiseError(f"{path}, line {number}: the line is empty: fill it or drop it")
+        examples.append(TextExample(str(number), line))
+    return tuple(examples)
+
+
 def _read_tatoeba(path: Path, split: str) -> tuple[Example, ...]:
     examples = read_parallel(path)
     groups = _linked(examples)
@@ -287,4 +313,5 @@ _TASKS: dict[str, tuple[Callable[[Path], list[Corpus]], str]] = {
     "slots": (partial(_find_massive, which=1), "massive/"),
     "nli": (_find_nli, "xnli/ or mnli/"),
     "translation": (_find_translation, "mt/"),
+    "lm": (_find_texts, "mt/ or lm/"),
 }

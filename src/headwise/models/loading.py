@@ -1,29 +1,27 @@
-"""Loading a model by name: from the hub, a local folder, or a folder that headwise pruned."""
+"""Loading a model by name: from the hub, a local folder, a PEFT adapter, or a folder that headwise pruned."""
 
-import os
-from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer
-from transformers.utils.hub import cached_file
+from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
+from headwise.models.adapted import find_adapter, load_adapted, load_adapted_skeleton
 from headwise.models.defaults import is_default, load_default
 from headwise.models.e5 import e5_small_folder
-from headwise.pooling import find_class
-from headwise.pruning import is_pruned, load_pruned
-from headwise.pruning.card import is_hub_name
+from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
+from headwise.pruning import load_pruned
 from headwise.pruning.checkpoint import MANIFEST
 
 
-def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False, **kwargs: Any) -> Any:
+def load_model(name_or_path: NameOrPath, trust_remote_code: bool = False, merge: bool = True, **kwargs: Any) -> Any:
     """Load a model with the task head that its config names.
 
     Args:
-        name_or_path: A hub name, a local folder, a folder of `save_pruned`, or one of `default_names()`.
+        name_or_path: A hub name, a local folder, a folder of `save_pruned`, a PEFT adapter (folder or hub name), or one
+            of `default_names()`. An adapter brings its base model along.
         trust_remote_code: Run code that comes with the model. Off unless you know whose it is.
+        merge: Merge an adapter into the weights of its base; otherwise it stays a `PeftModel`.
         kwargs: Passed to `from_pretrained`, or to `load_pruned`.
 
     Returns:
@@ -31,74 +29,54 @@ def load_model(name_or_path: str | os.PathLike[str], trust_remote_code: bool = F
 
     Raises:
         HeadwiseError: There is no such model, or it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import BertConfig, BertForTokenClassification
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     BertForTokenClassification(config).save_pretrained(folder)
+        ...     type(load_model(folder)).__name__
+        'BertForTokenClassification'
     """
     if is_default(name_or_path):
         return load_default(str(name_or_path))
-    if _is_pruned_anywhere(name_or_path):
+    if _is_pruned(name_or_path):
         return load_pruned(name_or_path, **kwargs)
-    config = _load_config(name_or_path, trust_remote_code)
+    if (adapter := find_adapter(name_or_path)) is not None:
+        return load_adapted(adapter, trust_remote_code, merge, **kwargs)
+    config = load_config(name_or_path, trust_remote_code)
     try:
-        model = _class_of(config).from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
+        model = class_of(config).from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise HeadwiseError(f"{name_or_path}: cannot be loaded: {_first_line(error)}") from None
+        raise HeadwiseError(f"{name_or_path}: cannot be loaded: {first_line(error)}") from None
     return model.eval()
 
 
-def load_skeleton(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False) -> Any:
+def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:
     """The model's modules without weights: enough to see its heads, at no cost."""
     if is_default(name_or_path):
         return load_default(str(name_or_path))
-    if _is_pruned_anywhere(name_or_path):
+    if _is_pruned(name_or_path):
         return load_pruned(name_or_path)
-    config = _load_config(name_or_path, trust_remote_code)
-    cls = _class_of(config)
-    with torch.device("meta"):
-        return cls.from_config(config, trust_remote_code=trust_remote_code) if cls is AutoModel else cls(config)
+    if (adapter := find_adapter(name_or_path)) is not None:
+        return load_adapted_skeleton(adapter, trust_remote_code)
+    config = load_config(name_or_path, trust_remote_code)
+    return build_skeleton(class_of(config), config, trust_remote_code)
 
 
-def load_tokenizer(name_or_path: str | os.PathLike[str], trust_remote_code: bool = False) -> Any:
-    """The model's tokenizer, None if it comes without one."""
+def load_tokenizer(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:
+    """The model's tokenizer, an adapter's own or that of its base; None if it comes without one."""
     if is_default(name_or_path):
         name_or_path = e5_small_folder()
-    if not any(_has_file(name_or_path, name) for name in ("tokenizer_config.json", "tokenizer.json")):
-        return None
+    if not any(find_file(name_or_path, name) for name in ("tokenizer_config.json", "tokenizer.json")):
+        adapter = find_adapter(name_or_path)
+        return None if adapter is None else load_tokenizer(adapter.base, trust_remote_code)
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
-        raise HeadwiseError(f"{name_or_path}: its tokenizer cannot be loaded: {_first_line(error)}") from None
+        raise HeadwiseError(f"{name_or_path}: its tokenizer cannot be loaded: {first_line(error)}") from None
 
 
-def _has_file(name_or_path: str | os.PathLike[str], file: str) -> bool:
-    """Whether a folder, or a model on the hub, has a file."""
-    return cached_file(str(name_or_path), file, _raise_exceptions_for_missing_entries=False) is not None
-
-
-def _is_pruned_anywhere(name_or_path: str | os.PathLike[str]) -> bool:
-    if Path(name_or_path).is_dir() or not is_hub_name(str(name_or_path)):
-        return is_pruned(name_or_path)
-    try:
-        return _has_file(name_or_path, MANIFEST)
-    except OSError:
-        return False
-
-
-def _load_config(name_or_path: str | os.PathLike[str], trust_remote_code: bool) -> Any:
-    folder = Path(name_or_path)
-    if not folder.is_dir() and not is_hub_name(str(name_or_path)):
-        raise HeadwiseError(f"{name_or_path}: no such folder")
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise HeadwiseError(f"{name_or_path}: no model there: the folder has no config.json")
-    try:
-        return AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError) as error:
-        raise HeadwiseError(f"{name_or_path}: no model there: {_first_line(error)}") from None
-
-
-def _class_of(config: Any) -> Any:
-    """The class that the config names, or the bare model."""
-    classes = (find_class(name) for name in config.architectures or ())
-    return next((cls for cls in classes if cls is not None), AutoModel)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _is_pruned(name_or_path: NameOrPath) -> bool:
+    return find_file(name_or_path, MANIFEST) is not None

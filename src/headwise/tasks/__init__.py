@@ -1,6 +1,7 @@
 """Tasks: encode examples, predict, measure, tune."""
 
 from headwise.tasks.evaluation import Evaluation, evaluate
+from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task, find_task, labels_of
 
-__all__ = ["Evaluation", "Task", "evaluate", "find_task", "labels_of"]
+__all__ = ["AnyTask", "Evaluation", "Task", "evaluate", "find_task", "gold_log_probabilities", "labels_of"]

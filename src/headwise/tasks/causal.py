@@ -1,65 +1,86 @@
 """Language modelling: perplexity over strided windows, and multiple choice by log-likelihood."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
-from headwise.tasks.evaluation import TOKEN_BUDGET, Evaluation
+from headwise.tasks.encoding import Batch, Encoded, make_batch
+from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Accuracy, Array, bootstrap_interval
 
-#: Called with the numbers of a batch's examples, row by row: what it returns surrounds the model's run on them. So
-#: `lambda rows: gated(model, gates[rows])` gives every example a row of gates of its own.
-Gating = Callable[[list[int]], AbstractContextManager[None]]
 Normalise = Literal["none", "tokens", "bytes"]
 
-#: Numbers in one batch's logits: 256 MB in single precision, and the softmax takes as much again.
-LOGIT_BUDGET = 2**26
 
+@dataclass(frozen=True)
+class LanguageTask:
+    """Language modelling with a causal model: the labels of a text are its tokens.
 
-def gold_log_probabilities(logits: Tensor, batch: Batch) -> Tensor:
-    """Log-probability of each gold token of a batch, (labels,); differentiable."""
-    rows, positions, gold = (each.to(logits.device) for each in (batch.rows, batch.positions, batch.gold))
-    chosen = logits[rows, positions].float()  # (labels, vocabulary)
-    return chosen.gather(1, gold[:, None])[:, 0] - chosen.logsumexp(-1)
+    Every token is predicted exactly once, the first of them after the tokenizer's start token.
 
+    Attributes:
+        name: What it is called.
+        window: Most tokens of a text; what is longer is cut (`perplexity` reads it all).
 
-def sum_rows(values: Tensor, batch: Batch) -> Tensor:
-    """The sum over each row's gold tokens of a value per token, (rows,); differentiable."""
-    return values.new_zeros(len(batch.index)).index_add(0, batch.rows.to(values.device), values)
-
-
-def sum_gold(
-    model: Any, lengths: Sequence[int], run: Callable[[list[int]], tuple[Batch, Tensor]], gating: Gating | None
-) -> Array:
-    """What a model gives the gold tokens of each sequence, in batches of like length.
-
-    Args:
-        model: The model.
-        lengths: Tokens of each sequence.
-        run: Makes a batch of some of the sequences and its logits.
-        gating: What surrounds each batch.
-
-    Returns:
-        Summed log-probabilities, summed probabilities, and gold tokens, (sequences, 3).
+    Example:
+        >>> tokenizer = lambda texts, **_: {"input_ids": [[int(word) for word in text.split()] for text in texts]}
+        >>> tokenizer.bos_token_id = 0
+        >>> LanguageTask(window=2).encode([TextExample("1", "7 8 9")], tokenizer)
+        ((Encoded(ids=(0, 7), positions=(0, 1), gold=(7, 8)),), 1)
     """
-    sums = np.zeros((len(lengths), 3))
-    vocabulary = model.config.get_text_config().vocab_size
-    budget = min(TOKEN_BUDGET, LOGIT_BUDGET // vocabulary)
-    model.eval()
-    for group in pack_by_length(lengths, budget):
-        index = sorted(group)  # under gates of the caller's, the rows of a single batch are the examples in order
-        with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
-            batch, logits = run(index)
-            log = gold_log_probabilities(logits, batch).double()
-            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1).cpu()
-    return sums
+
+    name: str = "lm"
+    window: int = 512
+
+    def encode(self, examples: Sequence[Example], tokenizer: Any) -> tuple[tuple[Encoded, ...], int]:
+        """Turn texts into tokens.
+
+        Returns:
+            The encoded texts, and how many of them had to be cut.
+
+        Raises:
+            HeadwiseError: An example is no text, or an empty one.
+        """
+        texts = texts_of(examples)
+        start = _start_token(tokenizer)
+        encoded, cut = [], 0
+        tokens = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+        for example, ids in zip(examples, tokens, strict=True):
+            if not ids:
+                raise HeadwiseError(f"example {example.id}: the text is empty, so there is nothing to predict")
+            encoded.append(next(make_windows((start, *ids), self.window, self.window)))
+            cut += len(ids) > self.window
+        return tuple(encoded), cut
+
+    def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
+        """The encoded texts of an index side by side.
+
+        Raises:
+            HeadwiseError: The window is longer than the model can read.
+        """
+        _check_window(model, self.window, stride=1)
+        return make_batch(encoded, index, pad_id)
+
+    def select(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The model's output where each token is predicted, (tokens, vocabulary)."""
+        return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
+
+
+def texts_of(examples: Sequence[Example]) -> list[str]:
+    """The texts of examples.
+
+    Raises:
+        HeadwiseError: An example is not one text.
+    """
+    texts = [example.text for example in examples if isinstance(example, TextExample)]
+    if len(texts) < len(examples):
+        raise HeadwiseError("language modelling needs plain texts (TextExample)")
+    return texts
 
 
 @dataclass(frozen=True)
@@ -259,21 +280,15 @@ def _sum_sequences(
 ) -> Array:
     """`sum_gold` of a causal model; each sequence comes with the number of the example that it belongs to."""
     owners, encoded = [owner for owner, _ in sequences], [each for _, each in sequences]
-    device = next(model.parameters()).device
-
-    def run(index: list[int]) -> tuple[Batch, Tensor]:
-        # Padded on the right, where a causal model does not look, and masked: any token will do.
-        batch = make_batch(encoded, index, tokenizer.pad_token_id or 0)
-        inputs = {"input_ids": batch.input_ids.to(device), "attention_mask": batch.attention_mask.to(device)}
-        return batch, model(**inputs, use_cache=False).logits
-
     by_owner = (lambda index: gating([owners[i] for i in index])) if gating is not None else None
-    return sum_gold(model, [len(each.ids) for each in encoded], run, by_owner)
+    longest = max(len(each.ids) for each in encoded)
+    # Padded on the right, where a causal model does not look, and masked: any token will do.
+    return sum_gold(model, LanguageTask(window=longest), encoded, tokenizer.pad_token_id or 0, by_owner)
 
 
 def _start_token(tokenizer: Any) -> int:
-    for found in (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id):
-        if found is not None:
+    for name in ("bos_token_id", "cls_token_id", "eos_token_id"):
+        if (found := getattr(tokenizer, name)) is not None:
             return int(found)
     raise HeadwiseError("the tokenizer has no token for a text to start with: set its bos_token")
 

@@ -22,6 +22,11 @@ class Encoded:
     positions: tuple[int, ...]
     gold: tuple[int, ...]
 
+    @property
+    def length(self) -> int:
+        """Tokens that it takes up in a batch."""
+        return len(self.ids)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -44,6 +49,10 @@ class Batch:
     positions: Tensor
     gold: Tensor
     places: Tensor
+
+    def inputs(self, device: torch.device) -> dict[str, Tensor]:
+        """What the model is called with."""
+        return {"input_ids": self.input_ids.to(device), "attention_mask": self.attention_mask.to(device)}
 
 
 def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
+from headwise.tasks.encoding import Batch, Encoded, pack_by_length
 from headwise.tasks.metrics import Array, bootstrap_interval
 from headwise.tasks.task import Task
 
@@ -69,7 +69,7 @@ def predict(
 ) -> list[list[str]]:
     """The predicted labels of each example, in order; a word that no token carries gets `?`."""
     answers = [["?"] * len(item.gold) for item in encoded]
-    for batch, logits in forward(model, encoded, pad_id):
+    for batch, logits in forward(model, task, encoded, pad_id):
         best = task.select(logits, batch).argmax(-1).tolist()
         index = batch.index.tolist()
         for row, place, label in zip(batch.rows.tolist(), batch.places.tolist(), best, strict=True):
@@ -80,11 +80,10 @@ def predict(
 
 
 @torch.inference_mode()
-def forward(model: Any, encoded: Sequence[Encoded], pad_id: int) -> Iterator[tuple[Batch, torch.Tensor]]:
+def forward(model: Any, task: Task, encoded: Sequence[Encoded], pad_id: int) -> Iterator[tuple[Batch, torch.Tensor]]:
     """The model's logits, batch by batch, longest examples first."""
     device = next(model.parameters()).device
     model.eval()
-    for index in pack_by_length([len(item.ids) for item in encoded], TOKEN_BUDGET):
-        batch = make_batch(encoded, index, pad_id)
-        logits = model(input_ids=batch.input_ids.to(device), attention_mask=batch.attention_mask.to(device)).logits
-        yield batch, logits.cpu()
+    for index in pack_by_length([item.length for item in encoded], TOKEN_BUDGET):
+        batch = task.make_batch(model, encoded, index, pad_id)
+        yield batch, model(**batch.inputs(device)).logits.cpu()

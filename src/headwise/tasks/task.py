@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-import torch
 from torch import Tensor
 
 from headwise.data.examples import Example, PairExample, TextExample, WordExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded
+from headwise.tasks.encoding import Batch, Encoded, make_batch
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
 
 Kind = Literal["sequence", "words"]
@@ -19,7 +18,7 @@ UPOS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
     "VERB", "X",
 )  # fmt: skip
-TASKS = ("pos", "ner", "nli", "slots", "intents", "classification")
+TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm")
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
@@ -111,15 +110,15 @@ class Task:
                 textless[word] = not carries_text
         return tuple(positions)
 
+    def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
+        """The encoded examples of an index side by side."""
+        del model  # classifiers all read the same
+        return make_batch(encoded, index, pad_id)
+
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
         """The rows of the model's output that answer the batch's labels, (labels, classes)."""
-        return logits[batch.rows] if self.kind == "sequence" else logits[batch.rows, batch.positions]
-
-    def gold_log_probabilities(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Log-probability of each gold label, (labels,)."""
-        chosen = self.select(logits, batch).float()
-        found: Tensor = torch.log_softmax(chosen, dim=-1).gather(1, batch.gold[:, None])[:, 0]
-        return found
+        rows, positions = batch.rows.to(logits.device), batch.positions.to(logits.device)
+        return logits[rows] if self.kind == "sequence" else logits[rows, positions]
 
 
 def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> Task:
@@ -147,6 +146,8 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
             return Task(name, "sequence", tuple(labels), Accuracy())
         case "slots" | "intents" | "classification":
             raise HeadwiseError(f"the task {name!r} needs its labels: they depend on the data")
+        case "translation" | "lm":
+            raise HeadwiseError(f"the task {name!r} has no labels: use TranslationTask or LanguageTask")
     raise HeadwiseError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
 
 

@@ -16,6 +16,15 @@ from headwise.tasks.metrics import Array
 TOKENISATIONS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 
 
+#: How sacrebleu splits languages that 13a cannot split: they have no spaces, or few.
+LANGUAGE_TOKENISATIONS = {
+    "zh": "zh",
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
+    **dict.fromkeys(("th", "lo", "km", "my", "bo"), "char"),
+}
+
+
 class TextMetric(Protocol):
     """A metric of whole corpora of texts out of per-example statistics."""
 
@@ -131,6 +140,16 @@ class ChrF:
         under = weight * precision + recall
         found: Array = 100 * (1 + weight) * precision * recall / np.where(under > 0, under, 1)
         return found
+
+
+def metrics_for(language: str) -> tuple[TextMetric, ...]:
+    """BLEU, with the usual tokenisation of the language that is written, and chrF.
+
+    Example:
+        >>> metrics_for("zh")
+        (Bleu(tokenisation='zh', name='bleu'), ChrF(name='chrf'))
+    """
+    return Bleu(LANGUAGE_TOKENISATIONS.get(language, "13a")), ChrF()
 
 
 @cache

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.causal import Gating, sum_gold
 from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
 from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Array, bootstrap_interval
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
 
@@ -34,6 +34,11 @@ class EncodedPair(Encoded):
 
     target: tuple[int, ...]
 
+    @property
+    def length(self) -> int:
+        """Tokens of its longer side."""
+        return max(len(self.ids), len(self.target))
+
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
@@ -47,7 +52,7 @@ class PairBatch(Batch):
 
     def inputs(self, device: torch.device) -> dict[str, Tensor]:
         """What the model is called with."""
-        return {name: getattr(self, name).to(device) for name in ("input_ids", "attention_mask", "decoder_input_ids")}
+        return {**super().inputs(device), "decoder_input_ids": self.decoder_input_ids.to(device)}
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,14 @@ class TranslationTask:
             raise HeadwiseError(f"the tokenizer has no token {self.first_token!r} for translations to begin with")
         return int(number)
 
+    def make_batch(self, model: Any, encoded: Sequence[EncodedPair], index: Sequence[int], pad_id: int) -> PairBatch:
+        """The pairs of an index side by side, as the model's decoder reads them."""
+        return make_pair_batch(model, encoded, index, pad_id)
+
+    def select(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The decoder's output where each token of a translation is predicted, (tokens, vocabulary)."""
+        return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
+
     def limit(self, source_tokens: int) -> int:
         """Most tokens that a translation may have."""
         steps = -(-int(self.growth * source_tokens + 1) // LIMIT_STEP)
@@ -181,14 +194,7 @@ def score_references(
         pad_id: The padding token.
         gating: What surrounds the run on each batch.
     """
-    device = next(model.parameters()).device
-
-    def run(index: list[int]) -> tuple[Batch, Tensor]:
-        batch = make_pair_batch(model, encoded, index, pad_id)
-        return batch, model(**batch.inputs(device), use_cache=False).logits
-
-    lengths = [max(len(pair.ids), len(pair.target)) for pair in encoded]
-    log, probability, tokens = sum_gold(model, lengths, run, gating).T
+    log, probability, tokens = sum_gold(model, TranslationTask(), encoded, pad_id, gating).T
     return GoldScores(log, probability / tokens, tokens)
 
 

@@ -17,8 +17,10 @@ from headwise.data.examples import Example
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder, write_json
 from headwise.heads import base_model
-from headwise.tasks.encoding import Encoded, make_batch, pack_by_length
+from headwise.tasks.encoding import Encoded, pack_by_length
 from headwise.tasks.evaluation import evaluate
+from headwise.tasks.likelihood import mean_log_likelihood
+from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
 
 
@@ -29,10 +31,11 @@ class TuneSettings:
     Attributes:
         epochs: Passes over the training examples.
         learning_rate: Peak rate of AdamW.
-        batch_tokens: Padded tokens in one step.
+        batch_tokens: Padded tokens in one step; of pairs, on the longer side.
         warmup: Share of the steps in which the rate rises.
         weight_decay: AdamW's decay.
-        freeze_embeddings: Leave the embeddings alone: of an encoder with 250,000 pieces they are most of the cost.
+        freeze_embeddings: Leave the embeddings alone, and an output layer that shares them: with 250,000 pieces they
+            are most of the cost.
         patience: Stop after so many epochs without a better dev value; 0 never stops.
         bfloat16: Compute in bfloat16 where that is safe (autocast).
         seed: Seed of everything that is drawn.
@@ -54,13 +57,16 @@ class TuneResult:
     """What tuning came to.
 
     Attributes:
+        metric: What dev values are: the task's metric, or for translation and language modelling the mean
+            log-likelihood per token. The higher the better, always.
         best_epoch: The epoch, counted from 1, whose weights were kept.
         best_value: Its dev value.
         history: Mean training loss and dev value of each epoch.
         steps: Steps taken.
-        tokens: Useful tokens seen.
+        tokens: Useful tokens read (of pairs, the source's).
     """
 
+    metric: str
     best_epoch: int
     best_value: float
     history: tuple[tuple[float, float], ...]
@@ -70,7 +76,7 @@ class TuneResult:
 
 def tune(
     model: Any,
-    task: Task,
+    task: AnyTask,
     train: Sequence[Example],
     dev: Sequence[Example],
     tokenizer: Any,
@@ -80,7 +86,8 @@ def tune(
 ) -> TuneResult:
     """Tune a model in place and leave it with the weights of its best epoch.
 
-    Works on whole, shrunk and PEFT models alike, and under `gated(...)`.
+    Works on whole, shrunk and PEFT models alike, and under `gated(...)`. The loss is that of the gold labels: classes,
+    or the tokens of a translation or a text.
 
     Args:
         model: A model with a head for the task.
@@ -95,18 +102,35 @@ def tune(
     """
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
-    run = _Run(model, task, task.encode(train, tokenizer)[0], tokenizer.pad_token_id, settings, progress)
+    run = _Run(model, task, task.encode(train, tokenizer)[0], tokenizer.pad_token_id or 0, settings, progress)
     start = run.restore(state_folder) if state_folder is not None else 0
     for epoch in range(start, settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
         loss = run.train_epoch(epoch)
-        value = evaluate(model, task, dev, tokenizer).value
-        run.note(epoch, loss, value)
+        run.note(epoch, loss, _dev_value(model, task, dev, tokenizer))
         if state_folder is not None:
             run.save(state_folder, epoch + 1)
     run.load_best()
-    return TuneResult(run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens)
+    metric = task.metric.name if isinstance(task, Task) else "log-likelihood per token"
+    return TuneResult(metric, run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens)
+
+
+def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[int]]:
+    """The batches of an epoch, as numbers of examples: like lengths together, whole batches in random order."""
+    generator = np.random.default_rng([seed, epoch])
+    noisy = np.array(lengths) * generator.uniform(0.9, 1.1, len(lengths))
+    order = np.argsort(noisy)  # a little noise, so that batches differ from epoch to epoch
+    groups = list(pack_by_length([lengths[i] for i in order], batch_tokens))
+    for index in generator.permutation(len(groups)):
+        yield [int(order[i]) for i in groups[index]]
+
+
+def _dev_value(model: Any, task: AnyTask, dev: Sequence[Example], tokenizer: Any) -> float:
+    """How good the model is on dev; the higher the better."""
+    if isinstance(task, Task):
+        return evaluate(model, task, dev, tokenizer).value
+    return mean_log_likelihood(model, task, dev, tokenizer)
 
 
 class _Run:
@@ -115,7 +139,7 @@ class _Run:
     def __init__(
         self,
         model: Any,
-        task: Task,
+        task: AnyTask,
         encoded: Sequence[Encoded],
         pad_id: int,
         settings: TuneSettings,
@@ -137,14 +161,9 @@ class _Run:
         self.best: dict[str, Tensor] = {}
 
     def batches(self, epoch: int) -> Iterator[list[int]]:
-        """The batches of an epoch: like lengths together, whole batches in random order."""
-        generator = np.random.default_rng([self.settings.seed, epoch])
-        lengths = np.array([len(item.ids) for item in self.encoded])
-        noisy = lengths * generator.uniform(0.9, 1.1, len(lengths))
-        order = np.argsort(noisy)  # a little noise, so that batches differ from epoch to epoch
-        groups = list(pack_by_length([int(lengths[i]) for i in order], self.settings.batch_tokens))
-        for index in generator.permutation(len(groups)):
-            yield [int(order[i]) for i in groups[index]]
+        """The batches of an epoch."""
+        lengths = [item.length for item in self.encoded]
+        return epoch_batches(lengths, self.settings.batch_tokens, self.settings.seed, epoch)
 
     def train_epoch(self, epoch: int) -> float:
         """One pass; returns the mean loss."""
@@ -153,12 +172,10 @@ class _Run:
         device = next(iter(self.weights.values())).device
         for index in self.batches(epoch):
             torch.manual_seed(self.settings.seed * 1_000_003 + self.step)  # dropout, the same after a restart
-            batch = make_batch(self.encoded, index, self.pad_id)
+            batch = self.task.make_batch(self.model, self.encoded, index, self.pad_id)
             with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16):
-                logits = self.model(
-                    input_ids=batch.input_ids.to(device), attention_mask=batch.attention_mask.to(device)
-                ).logits
-            loss = -self.task.gold_log_probabilities(logits.cpu(), batch).mean()
+                logits = self.model(**batch.inputs(device)).logits
+            loss = -gold_log_probabilities(self.task, logits, batch).mean()
             loss.backward()
             nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
             self.optimizer.step()

@@ -1,0 +1,61 @@
+"""What a model gives the gold tokens of examples, in batches of like length, under gates if wanted."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.data.examples import Example
+from headwise.tasks.encoding import Batch, Encoded, pack_by_length
+from headwise.tasks.evaluation import TOKEN_BUDGET
+from headwise.tasks.metrics import Array
+from headwise.tasks.protocol import AnyTask, gold_log_probabilities
+
+#: Called with the numbers of a batch's examples, row by row: what it returns surrounds the model's run on them. So
+#: `lambda rows: gated(model, gates[rows])` gives every example a row of gates of its own.
+Gating = Callable[[list[int]], AbstractContextManager[None]]
+
+#: Numbers in one batch's logits: 256 MB in single precision, and the softmax takes as much again.
+LOGIT_BUDGET = 2**26
+
+
+def sum_rows(values: Tensor, batch: Batch) -> Tensor:
+    """The sum over each row's labels of a value per label, (rows,); differentiable."""
+    return values.new_zeros(len(batch.index)).index_add(0, batch.rows.to(values.device), values)
+
+
+def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int, gating: Gating | None = None) -> Array:
+    """What a causal or sequence-to-sequence model gives the gold tokens of each example.
+
+    Args:
+        model: The model.
+        task: The task.
+        encoded: The examples.
+        pad_id: The padding token.
+        gating: What surrounds each batch.
+
+    Returns:
+        Summed log-probabilities, summed probabilities, and gold tokens, (examples, 3).
+    """
+    sums = np.zeros((len(encoded), 3))
+    device = next(model.parameters()).device
+    budget = min(TOKEN_BUDGET, LOGIT_BUDGET // model.config.get_text_config().vocab_size)
+    model.eval()
+    for group in pack_by_length([item.length for item in encoded], budget):
+        index = sorted(group)  # under gates of the caller's, the rows of a single batch are the examples in order
+        batch = task.make_batch(model, encoded, index, pad_id)
+        with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
+            logits = model(**batch.inputs(device), use_cache=False).logits
+            log = gold_log_probabilities(task, logits, batch).double()
+            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1).cpu()
+    return sums
+
+
+def mean_log_likelihood(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> float:
+    """Mean log-probability of a gold token, over all examples; the higher the better, and never above 0."""
+    encoded, _ = task.encode(examples, tokenizer)
+    log, _, tokens = sum_gold(model, task, encoded, tokenizer.pad_token_id or 0).sum(0)
+    return float(log / tokens)

@@ -1,0 +1,73 @@
+"""Which task a model can do, and what it is measured by."""
+
+from typing import Any
+
+import pytest
+from transformers import BertConfig, BertLMHeadModel
+
+from headwise import HeadwiseError
+from headwise.data.examples import TextExample, WordExample
+from headwise.tasks import evaluate, find_task
+from headwise.tasks.causal import LanguageTask
+from headwise.tasks.dispatch import check_tokenizer, measure, task_of
+from headwise.tasks.translation import TranslationTask
+from tests.families import BY_NAME, Case
+
+
+def test_every_family_gets_the_tasks_of_its_kind_and_no_others(case: Case) -> None:
+    model = case.build()
+    for task, able in (
+        ("translation", case.seq2seq),
+        ("lm", case.name == "bert-causal" or case.model_class.endswith(("ForCausalLM", "LMHeadModel"))),
+    ):
+        if able:
+            assert task_of(model, task).name == task
+        else:
+            with pytest.raises(HeadwiseError, match=f"a {case.model_class} cannot do the task {task}: take a "):
+                task_of(model, task)
+
+
+def test_a_model_that_sees_what_comes_next_is_no_language_model() -> None:
+    model = BertLMHeadModel(BertConfig(**BY_NAME["bert"].config))
+    with pytest.raises(HeadwiseError, match="cannot do the task lm"):
+        task_of(model, "lm")
+
+
+def test_tasks_fit_the_model() -> None:
+    assert task_of(BY_NAME["marian"].build(), "translation", beams=3) == TranslationTask(beams=3, max_length=64)
+    assert task_of(BY_NAME["mt5"].build(), "translation") == TranslationTask(max_length=512)
+    assert task_of(BY_NAME["llama"].build(), "lm") == LanguageTask(window=40)
+    assert task_of(BY_NAME["llama"].build(), "lm", window=9) == LanguageTask(window=9)
+
+
+def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
+    labels = dict(enumerate("abcde"))
+    model = BY_NAME["xlm-roberta"].build(id2label=labels, label2id={label: n for n, label in labels.items()})
+    task = task_of(model, "slots", piece="first")
+    assert task == find_task("slots", tuple("abcde"), "first")
+    examples = [WordExample("1", ("the", "cat"), ("a", "b"))]
+    found = measure(model, task, examples, tokenizer)
+    assert [each.metric for each in found.results] == ["f1"]
+    assert (
+        found.results[0].value
+        == evaluate(model, find_task("slots", tuple("abcde"), "first"), examples, tokenizer).value
+    )
+    with pytest.raises(HeadwiseError, match=r"has 5 labels \(a, b, c, d …\), not those of pos: tune it first"):
+        task_of(model, "pos")
+
+
+def test_a_tokenizer_of_many_languages_must_be_told_which() -> None:
+    class Many:
+        src_lang = "eng_Latn"
+
+    with pytest.raises(HeadwiseError, match=r"between many languages.*first_token"):
+        check_tokenizer(TranslationTask(), Many())
+    check_tokenizer(TranslationTask(first_token="deu_Latn"), Many())
+    check_tokenizer(LanguageTask(), Many())
+
+
+def test_language_models_need_texts(tokenizer: Any) -> None:
+    model = BY_NAME["llama"].build()
+    assert measure(model, LanguageTask(window=8), [TextExample("1", "the cat")], tokenizer).results[0].value > 1
+    with pytest.raises(HeadwiseError, match="needs plain texts"):
+        measure(model, LanguageTask(window=8), [WordExample("1", ("the",), ("a",))], tokenizer)
