@@ -7,8 +7,8 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "files", "pooling", "architectures", "heads", "masks", "scores", "gates", "pruning",
-    "data", "models", "tasks", "demo", "cli",
+    "errors", "files", "draws", "runs", "stats", "pooling", "architectures", "heads", "masks", "scores", "gates",
+    "pruning", "data", "models", "tasks", "games", "engine", "demo", "cli",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent
 

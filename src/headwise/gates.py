@@ -64,11 +64,17 @@ def gated(
     require_ungated(base, "combine the gates into one")
     if hasattr(base, "_orig_mod") or getattr(base, "_compiled_call_impl", None) is not None:
         raise HeadwiseError("a compiled model would ignore the gates: gate the model that torch.compile was given")
-    rows = _Rows(gates if gates.requires_grad else gates.detach().clone())
+    rows = Rows(gates if gates.requires_grad else gates.detach().clone())
+    with attach_gates(base, heads, players, rows), _repeating_in_generate(base, rows):
+        yield
+
+
+@contextmanager
+def attach_gates(base: nn.Module, heads: HeadMap, players: Players, rows: "Rows") -> Iterator[None]:
+    """Hook gates onto a transformers model without further checks: the bare mechanism of `gated`."""
     with ExitStack() as stack:
         for module, hook in _make_hooks(base, heads, players, rows):
             stack.callback(hook.attach(module).remove)
-        stack.enter_context(_repeating_in_generate(base, rows))
         yield
 
 
@@ -83,7 +89,7 @@ def require_ungated(model: nn.Module, remedy: str) -> None:
         raise HeadwiseError(f"the model is gated already: leave the other gated(...) first, or {remedy}")
 
 
-class _Rows:
+class Rows:
     """The gates of a batch, row by row."""
 
     def __init__(self, gates: Tensor) -> None:
@@ -111,7 +117,7 @@ class _Rows:
 class _Hook:
     """What all gates share: their columns, and the gates in the shape and type of what they multiply."""
 
-    def __init__(self, rows: _Rows, columns: slice, width: int = 1) -> None:
+    def __init__(self, rows: Rows, columns: slice, width: int = 1) -> None:
         self.rows = rows
         self.columns = columns
         self.width = width
@@ -170,7 +176,7 @@ class _LayerGate(_Hook):
         return (mixed, *output[1:]) if isinstance(output, tuple) else mixed
 
 
-def _make_hooks(base: Any, heads: HeadMap, players: Players, rows: _Rows) -> Iterator[tuple[nn.Module, _Hook]]:
+def _make_hooks(base: Any, heads: HeadMap, players: Players, rows: Rows) -> Iterator[tuple[nn.Module, _Hook]]:
     if players == "heads":
         for site, columns in heads.spans():
             if site.heads:
@@ -187,7 +193,7 @@ def _hooks_of(module: nn.Module) -> Iterator[Callable[..., Any]]:
 
 
 @contextmanager
-def _repeating_in_generate(base: Any, rows: _Rows) -> Iterator[None]:
+def _repeating_in_generate(base: Any, rows: Rows) -> Iterator[None]:
     """Let rows be repeated while `generate` runs, and only then: elsewhere a longer batch is a mistake.
 
     `generate` is shadowed on this one model, not on its class, and uncovered again at the end.
@@ -215,7 +221,7 @@ def _repeating_in_generate(base: Any, rows: _Rows) -> Iterator[None]:
             base.generate = own
 
 
-def _require_rows(rows: _Rows, inputs: list[Any]) -> None:
+def _require_rows(rows: Rows, inputs: list[Any]) -> None:
     """The prompts of `generate` must match the gates row by row: only the copies it makes may be more."""
     for prompt in inputs:
         if isinstance(prompt, Tensor) and prompt.shape[0] != rows.gates.shape[0]:

@@ -1,0 +1,69 @@
+"""The examples of a game: encoded once, with what every batch needs at hand as arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.data.examples import Example
+from headwise.tasks.encoding import Encoded
+from headwise.tasks.protocol import AnyTask
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """Encoded examples of a task.
+
+    Attributes:
+        task: The task.
+        encoded: The examples in tokens.
+        pad_id: The padding token.
+        cut: How many of them were longer than the task takes, and were cut.
+    """
+
+    task: AnyTask
+    encoded: tuple[Encoded, ...]
+    pad_id: int
+    cut: int = 0
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens that the encoder, or the only stack, reads, (examples,)."""
+        return np.array([len(each.ids) for each in self.encoded], dtype=np.int64)
+
+    @cached_property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Tokens that the decoder of a sequence-to-sequence model reads, (examples,); 0 for other models."""
+        return np.array([len(getattr(each, "target", ())) for each in self.encoded], dtype=np.int64)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Labels of each example, (examples,)."""
+        return torch.tensor([len(each.gold) for each in self.encoded])
+
+    @cached_property
+    def gold(self) -> Tensor:
+        """The labels of all examples, one after the other, (labels,)."""
+        return torch.tensor([label for each in self.encoded for label in each.gold])
+
+    def gold_of(self, index: Tensor) -> Tensor:
+        """The labels of some examples, one after the other, (labels,)."""
+        counts = self.counts[index]
+        rows = torch.repeat_interleave(torch.arange(len(index)), counts)
+        within = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+        return self.gold[(self.counts.cumsum(0) - self.counts)[index][rows] + within]
+
+
+def encode_examples(task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> ExampleSet:
+    """Encode examples for an engine."""
+    encoded, cut = task.encode(examples, tokenizer)
+    pad = tokenizer.pad_token_id
+    return ExampleSet(task, encoded, 0 if pad is None else pad, cut)

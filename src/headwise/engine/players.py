@@ -1,0 +1,115 @@
+"""Players: which gates are turned off together, and how deep in the model each of them is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.architectures import Stack
+from headwise.errors import HeadwiseError
+from headwise.heads import HeadMap, Players
+
+KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
+
+
+@dataclass(frozen=True)
+class PlayerSet:
+    """The players of a game.
+
+    Attributes:
+        names: Their names; a mask has one column for each.
+        owners: For each kind of gate, the player that each gate belongs to, -1 for gates that are always on.
+            Kinds of which no gate belongs to a player are left out.
+
+    Example:
+        >>> players = PlayerSet(("left", "right"), {"heads": (0, 1, 1, -1)})
+        >>> players.gates(torch.tensor([[True, False]]))["heads"]
+        tensor([[1., 0., 0., 1.]])
+    """
+
+    names: tuple[str, ...]
+    owners: Mapping[Players, tuple[int, ...]]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def gates(self, masks: Tensor) -> dict[Players, Tensor]:
+        """The gates of each kind, (rows, gates), that masks (rows, players) stand for."""
+        always = masks.new_ones((len(masks), 1))
+        padded = torch.cat([masks, always], dim=1).float()  # an owner of -1 is the last column
+        return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
+
+    def collect(self, gradients: Mapping[Players, Tensor]) -> Tensor:
+        """The gradients of players, (rows, players): of each the sum over its gates."""
+        rows, device = next((len(each), each.device) for each in gradients.values())
+        found = torch.zeros(rows, len(self) + 1, device=device)
+        for kind, owners in self.owners.items():
+            place = torch.tensor(owners, device=device) % (len(self) + 1)
+            found.index_add_(1, place, gradients[kind].float())
+        return found[:, :-1]
+
+
+def players_of(heads: HeadMap, kind: Players = "heads") -> PlayerSet:
+    """Every head, feed-forward block or layer a player of its own."""
+    names = heads.players(kind)
+    return PlayerSet(names, {kind: tuple(range(len(names)))})
+
+
+def kv_groups(heads: HeadMap) -> PlayerSet:
+    """The heads that share a key-value head are one player, as in `decoder.3.kv1`."""
+    names: list[str] = []
+    owners: list[int] = []
+    for site in heads.sites:
+        for kv in site.kv_of:
+            name = f"{site.name}.kv{kv}"
+            if name not in names[-site.kv_heads :]:
+                names.append(name)
+            owners.append(names.index(name))
+    return PlayerSet(tuple(names), {"heads": tuple(owners)})
+
+
+def group_players(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
+    """Any grouping: each player holds the heads, blocks or layers of a list, whatever their kinds.
+
+    Args:
+        heads: The model's head map.
+        groups: For each player's name the names of its members; what is in no group is always on.
+
+    Raises:
+        HeadwiseError: A member does not exist, or is in two groups.
+    """
+    owner: dict[str, int] = {}
+    for index, (group, members) in enumerate(groups.items()):
+        for member in members:
+            if member in owner:
+                raise HeadwiseError(f"{member} is in two groups, {list(groups)[owner[member]]!r} and {group!r}")
+            owner[member] = index
+    owners: dict[Players, tuple[int, ...]] = {
+        kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in KINDS
+    }
+    if owner:
+        raise HeadwiseError(f"{next(iter(owner))} is no head, feed-forward block or layer of {heads.model}")
+    return PlayerSet(tuple(groups), {kind: found for kind, found in owners.items() if max(found, default=-1) >= 0})
+
+
+def depths_of(heads: HeadMap, players: PlayerSet) -> NDArray[np.int64]:
+    """For each player the first layer that it touches, in the order in which layers run, (players,)."""
+    place = {(layer.stack, layer.layer): index for index, layer in enumerate(heads.layers)}
+    found = np.full(len(players), len(heads.layers), dtype=np.int64)
+    for kind, owners in players.owners.items():
+        for owner, key in zip(owners, _places(heads, kind), strict=True):
+            if owner >= 0:
+                found[owner] = min(found[owner], place[key])
+    return found
+
+
+def _places(heads: HeadMap, kind: Players) -> list[tuple[Stack, int]]:
+    """Stack and number of the layer that each gate of a kind is in."""
+    if kind == "heads":
+        return [
+            ("decoder" if site.stack == "cross" else site.stack, site.layer) for site in heads.sites for _ in site.heads
+        ]
+    return [(block.stack, block.layer) for block in (heads.feed_forward if kind == "ffn" else heads.layers)]

@@ -1,0 +1,65 @@
+"""Games that are means over examples: accuracy, and the soft values that stand in for it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headwise.games.base import Answers, MeanGame, best_labels, log_probabilities
+
+
+@dataclass(frozen=True)
+class AccuracyGame(MeanGame):
+    """Share of an example's labels that are right.
+
+    For sentences of words this weighs sentences, not words, the same: the mean over examples that bounds hold for.
+    """
+
+    name: str = "accuracy"
+    bounds: tuple[float, float] | None = (0.0, 1.0)
+    differentiable: bool = False
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The share of right labels of each row, (rows, 1)."""
+        return answers.mean((best_labels(answers) == answers.answered_gold).float())
+
+
+@dataclass(frozen=True)
+class ProbabilityGame(MeanGame):
+    """Mean probability of an example's gold labels: the soft form of accuracy."""
+
+    name: str = "probability"
+    bounds: tuple[float, float] | None = (0.0, 1.0)
+    differentiable: bool = True
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The mean probability of each row's gold labels, (rows, 1)."""
+        return answers.mean(log_probabilities(answers).exp())
+
+
+@dataclass(frozen=True)
+class LikelihoodGame(MeanGame):
+    """Mean log-probability of an example's gold labels."""
+
+    name: str = "log-likelihood"
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = True
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The mean log-probability of each row's gold labels, (rows, 1)."""
+        return answers.mean(log_probabilities(answers))
+
+
+@dataclass(frozen=True)
+class MarginGame(MeanGame):
+    """Mean lead of an example's gold logits over the best others."""
+
+    name: str = "margin"
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = True
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The mean lead of each row's gold labels, (rows, 1)."""
+        logits, gold = answers.logits.float(), answers.answered_gold[:, None]
+        others = logits.scatter(1, gold, -torch.inf).amax(-1)
+        return answers.mean(logits.gather(1, gold)[:, 0] - others)

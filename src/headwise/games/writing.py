@@ -1,0 +1,42 @@
+"""Games of written texts: BLEU and chrF of translations."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headwise.games.base import Array
+from headwise.tasks.text_metrics import TextMetric
+
+
+@dataclass(frozen=True)
+class WritingGame:
+    """A metric of the texts that a model writes.
+
+    A corpus metric: a coalition is worth what its summed statistics say, so it takes many examples under one mask.
+
+    Attributes:
+        metric: BLEU or chrF.
+        tokenizer: The model's tokenizer.
+        references: The reference text of each example.
+        statistics: How many numbers a text gives.
+    """
+
+    metric: TextMetric
+    tokenizer: Any
+    references: tuple[str, ...]
+    statistics: int
+    bounds: None = None
+    differentiable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self.metric.name
+
+    def corpus(self, statistics: Array) -> float:
+        """The metric of summed statistics, from 0 to 1."""
+        return float(self.metric.value(statistics.sum(0))) / 100
+
+
+def writing_game(metric: TextMetric, tokenizer: Any, references: tuple[str, ...]) -> WritingGame:
+    """The game of a metric, for examples with these references."""
+    return WritingGame(metric, tokenizer, references, len(metric.statistics("", "")))

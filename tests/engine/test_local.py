@@ -1,0 +1,245 @@
+"""The engine: every way of working gives what one plain forward pass per row gives."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwise import HeadwiseError, find_heads, gated
+from headwise.engine import EngineSettings, group_players, kv_groups, players_of
+from headwise.games import AccuracyGame, EntityGame, LikelihoodGame, MarginGame, ProbabilityGame, writing_game
+from headwise.heads import Players
+from headwise.tasks.text_metrics import ChrF
+from headwise.tasks.translation import EncodedPair, TranslationTask, translate
+from tests.engine.worlds import ANSWERING, make_engine, plain_statistics, plain_values, random_rows, tiny_tokenizer
+from tests.families import BY_NAME, Case, no_trace_left
+
+assert_close = partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
+#: One of each kind of model.
+KINDS = ("xlm-roberta", "llama", "mt5")
+
+
+@pytest.mark.parametrize("case", ANSWERING, ids=lambda case: case.name)
+def test_values_equal_one_plain_pass_per_row(case: Case) -> None:
+    engine = make_engine(case)
+    masks, index = random_rows(engine, 24)
+    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+
+
+@pytest.mark.parametrize("case", ANSWERING, ids=lambda case: case.name)
+def test_gradients_equal_those_of_one_plain_pass_per_row(case: Case) -> None:
+    engine = make_engine(case, model=case.build().double())
+    masks, index = random_rows(engine, 6)
+    values, gradients = engine.gradients(masks, index)
+    assert_close(values, plain_values(engine, masks, index))
+    for row, (mask, example) in enumerate(zip(masks, index, strict=True)):
+        gates = torch.tensor(mask, dtype=torch.float32, requires_grad=True)
+        (expected,) = torch.autograd.grad(plain_statistics(engine, gates, int(example))[0], gates)
+        assert_close(gradients[row], expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(0, 10**6),
+    st.integers(1, 40),
+    st.integers(1, 200),
+    st.booleans(),
+    st.sampled_from(["heads", "ffn", "layers"]),
+)
+def test_any_rows_any_batch_size_any_players(
+    name: str, seed: int, rows: int, budget: int, reuse: bool, kind: Players
+) -> None:
+    case = BY_NAME[name]
+    model = case.build()
+    engine = make_engine(
+        case,
+        ProbabilityGame(),
+        players_of(find_heads(model), kind),
+        EngineSettings(budget, reuse_prefixes=reuse),
+        model,
+    )
+    masks, index = random_rows(engine, rows, seed)
+    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_flips_are_the_values_of_the_flipped_masks(name: str) -> None:
+    engine = make_engine(BY_NAME[name])
+    bases, index = random_rows(engine, 4)
+    players = np.random.default_rng(1).integers(-1, len(engine.players), (4, 7))
+    found = engine.flips(bases, index, players)
+    assert_close(found.base, plain_values(engine, bases, index))
+    for base, place in np.ndindex(players.shape):
+        if players[base, place] < 0:
+            assert found.flipped[base, place].isnan()
+            continue
+        mask = bases[base].copy()
+        mask[players[base, place]] ^= True
+        expected = plain_statistics(engine, mask, int(index[base]))[0].detach()
+        assert_close(found.flipped[base, place], expected)
+
+
+@pytest.mark.parametrize(
+    "game", [AccuracyGame(), MarginGame(), LikelihoodGame(), EntityGame(("O", "B-X", "I-X", "B-Y", "I-Y"))]
+)
+def test_every_game_gives_its_statistics(game: AccuracyGame) -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"], game)
+    masks, index = random_rows(engine, 12)
+    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+
+
+def test_heads_that_share_keys_can_be_one_player() -> None:
+    case = BY_NAME["llama"]
+    model = case.build()
+    engine = make_engine(case, players=kv_groups(find_heads(model)), model=model)
+    assert engine.players.names[:3] == ("decoder.0.kv0", "decoder.0.kv1", "decoder.1.kv0")
+    masks, index = random_rows(engine, 12)
+    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+
+
+def test_a_player_may_hold_heads_of_several_layers_and_the_rest_stay_on() -> None:
+    case = BY_NAME["xlm-roberta"]
+    model = case.build()
+    groups = {"corners": ["encoder.0.0", "encoder.2.3"], "middle": ["encoder.1.1"]}
+    engine = make_engine(case, players=group_players(find_heads(model), groups), model=model)
+    masks, index = random_rows(engine, 12)
+    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+
+
+def test_players_of_several_kinds_at_once() -> None:
+    case = BY_NAME["xlm-roberta"]
+    model = case.build()
+    groups = {"head": ["encoder.0.0"], "block": ["encoder.ffn.1"], "layer": ["encoder.layer.2"]}
+    mixed = make_engine(case, players=group_players(find_heads(model), groups), model=model)
+    for kind, name in (("heads", "encoder.0.0"), ("ffn", "encoder.ffn.1"), ("layers", "encoder.layer.2")):
+        player = list(groups.values()).index([name])
+        alone = make_engine(case, players=group_players(find_heads(model), {name: [name]}), model=model)
+        mask = np.ones((1, 3), dtype=bool)
+        mask[0, player] = False
+        expected = alone.values(np.zeros((1, 1), dtype=bool), np.array([0]))
+        assert_close(mixed.values(mask, np.array([0])), expected)
+        assert kind in mixed.players.owners
+
+
+def test_a_flip_costs_only_the_layers_from_its_own_up() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])  # 3 layers of 4 heads
+    base = np.ones((1, 12), dtype=bool)
+    engine.flips(base, np.array([0]), np.arange(12)[None])
+    # The base 3 layer passes; 4 flips each from the first, second and third layer: 4·3 + 4·2 + 4·1.
+    assert engine.cost.layer_passes == 3 + 24
+    assert engine.cost.units == pytest.approx(9)
+    assert engine.cost.examples == 1
+
+
+def test_without_reuse_every_row_is_a_whole_pass() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"], settings=EngineSettings(reuse_prefixes=False))
+    engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int))
+    assert engine.cost.units == 5
+
+
+def test_equal_rows_cost_one() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int))
+    assert engine.cost.units == 1
+
+
+def test_operations_are_those_that_torch_counts() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    for name in ("xlm-roberta", "llama", "marian"):
+        case = BY_NAME[name]
+        model = case.build()
+        model.set_attn_implementation("eager")  # the counter sees the matrix products of no other
+        engine = make_engine(case, model=model)
+        with FlopCounterMode(display=False) as counter:
+            engine.values(np.ones((1, len(engine.players)), dtype=bool), np.array([0]))
+        assert engine.cost.flops == pytest.approx(counter.get_total_flops(), rel=0.02), name
+
+
+def test_hooks_and_modes_do_not_outlive_a_call() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    engine.model.train()
+    masks, index = random_rows(engine, 4)
+    with no_trace_left(engine.model):
+        engine.values(masks, index)
+        engine.gradients(masks, index)
+    assert engine.model.training
+    assert all(weight.requires_grad for weight in engine.model.parameters())
+
+
+def test_nothing_is_left_behind_by_an_error() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    masks, index = random_rows(engine, 4)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken classifier")
+
+    with no_trace_left(engine.model):
+        handle = engine.model.classifier.register_forward_hook(fail)
+        with pytest.raises(RuntimeError, match="broken"):
+            engine.gradients(masks, index)
+        handle.remove()
+    assert all(weight.requires_grad for weight in engine.model.parameters())
+
+
+def test_a_small_memory_limit_only_makes_smaller_batches() -> None:
+    case = BY_NAME["xlm-roberta"]
+    large, small = make_engine(case), make_engine(case, settings=EngineSettings(memory_limit=50_000))
+    masks, index = random_rows(large, 30)
+    assert_close(small.values(masks, index), large.values(masks, index))
+    assert small.cost.units > large.cost.units  # prefixes are computed again in every batch
+
+
+def test_heads_that_no_row_has_are_not_computed_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KINDS:
+        engine = make_engine(BY_NAME[name])
+        masks, index = random_rows(engine, 12)
+        masks[:, [0, 3, 5]] = False
+        masks[:, engine.heads.players().index(f"{engine.heads.sites[1].name}.1")] = False
+        expected, whole = plain_values(engine, masks, index), engine.values(masks, index)
+        before = engine.cost
+        with monkeypatch.context() as patch:
+            patch.setattr("headwise.engine.local.WORTH_A_COPY", 0.0)
+            narrowed = engine.values(masks, index)
+        assert_close(whole, expected)
+        assert_close(narrowed, expected)
+        assert engine.cost.units == pytest.approx(2 * before.units)
+        assert engine.cost.flops < 2 * before.flops
+
+
+def test_written_texts_are_valued_by_summed_statistics() -> None:
+    case = BY_NAME["marian"]
+    tokenizer = tiny_tokenizer()
+    references = tuple(f"w{i} w{i + 1} w{i + 2}" for i in range(5))
+    engine = make_engine(case, writing_game(ChrF(), tokenizer, references))
+    masks, index = random_rows(engine, 8)
+    found = engine.values(masks, index)
+    task = engine.examples.task
+    assert isinstance(task, TranslationTask)
+    for row, (mask, example) in enumerate(zip(masks, index, strict=True)):
+        pair = engine.examples.encoded[example]
+        assert isinstance(pair, EncodedPair)
+        with gated(engine.model, torch.tensor(mask).float()):
+            (text,) = translate(engine.model, task, [pair], tokenizer)
+        np.testing.assert_allclose(found[row], ChrF().statistics(text, references[example]))
+    assert 0 <= engine.game.corpus(found.numpy().astype(np.float64)) <= 1
+    assert engine.cost.units == len({(bytes(mask), int(example)) for mask, example in zip(masks, index, strict=True)})
+
+
+def test_no_rows_are_no_values() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    assert engine.values(np.ones((0, 12), dtype=bool), np.zeros(0, dtype=int)).shape == (0,)
+
+
+def test_wrong_rows_are_refused_with_a_sentence() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    with pytest.raises(HeadwiseError, match=r"masks of shape \(1, 3\) do not fit 1 rows of 12 players"):
+        engine.values(np.ones((1, 3), dtype=bool), np.array([0]))
+    with pytest.raises(HeadwiseError, match="numbered 0 to 4, not 5"):
+        engine.values(np.ones((1, 12), dtype=bool), np.array([5]))
+    with pytest.raises(HeadwiseError, match="has no gradient"):
+        make_engine(BY_NAME["xlm-roberta"], AccuracyGame()).gradients(np.ones((1, 12), dtype=bool), np.array([0]))
