@@ -3,8 +3,10 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import NormalDist
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -13,10 +15,13 @@ from numpy.typing import NDArray
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
 from headwise.heads import Players
+from headwise.masks import describe_shape
 from headwise.stats.multiple import Decision
+from headwise.stats.ranks import Correlation, SignAgreement, clear, jaccard, sign_agreement, spearman
 
-_FORMAT = "headwise-scores"
-_VERSION = 1
+#: What files of scores say that they are.
+FORMAT = "headwise-scores"
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,12 @@ class Provenance:
     Attributes:
         method: Name of the method.
         estimand: What it estimates, such as `full` or `truncated(0.5)`.
+        game: What a coalition is worth, such as `probability`.
         language: Language of the examples.
         seed: Seed of its draws.
         units: What it cost, in passes of one example through the whole model.
         error_rate: Chance of any wrong decision that the decisions allow for.
+        confidence: What the decisions rest on, such as `betting`.
         model: Name of the model.
         fingerprint: Fingerprint of its attention weights.
         data: Fingerprint of the examples.
@@ -38,14 +45,63 @@ class Provenance:
 
     method: str
     estimand: str
+    game: str = ""
     language: str | None = None
     seed: int | None = None
     units: float = 0.0
     error_rate: float | None = None
+    confidence: str = ""
     model: str = ""
     fingerprint: str | None = None
     data: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far two sets of scores agree about the same players.
+
+    Attributes:
+        compared: How many players have a value in both.
+        correlation: Spearman's rank correlation of their values.
+        signs: How often their values have the same sign.
+        clear_signs: The same over the players that are clear in both: further from zero than three standard errors.
+        jaccard: How alike the two sets of harmful players are, from 0 to 1.
+        opposite_decisions: The players that one finds harmful and the other helpful.
+        opposite_signs: The players that are clear in both, with opposite signs.
+    """
+
+    compared: int
+    correlation: Correlation
+    signs: SignAgreement
+    clear_signs: SignAgreement
+    jaccard: float
+    opposite_decisions: tuple[str, ...]
+    opposite_signs: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain data that JSON can hold."""
+        found = dataclasses.asdict(self)
+        for part in ("correlation", "signs", "clear_signs"):
+            found[part] = {name: number(value) for name, value in found[part].items()}
+        return found
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How far several runs agree.
+
+    Attributes:
+        runs: How many there are.
+        jaccard: How alike their sets of harmful players are: mean over pairs of runs, from 0 to 1.
+        correlation: Spearman's rank correlation of their values: mean over pairs of runs.
+        harmful: The players that all of them find harmful.
+    """
+
+    runs: int
+    jaccard: float
+    correlation: float
+    harmful: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -60,6 +116,17 @@ class HeadScores:
         decision: Whether each is harmful, helpful or undecided.
         provenance: Where the scores come from.
         kind: What the players are.
+
+    Example:
+        >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.0625, 0.03125), (64, 64),
+        ...                     ("helpful", "harmful"), Provenance("stars", "full"))
+        >>> scores.decided("harmful"), scores.ranked()
+        (('encoder.0.1',), ('encoder.0.1', 'encoder.0.0'))
+        >>> low, high = scores.interval(0.95)
+        >>> low.round(2).tolist(), high.round(2).tolist()
+        ([0.38, -0.31], [0.62, -0.19])
+        >>> scores.compare(scores).correlation.rho
+        1.0
     """
 
     players: tuple[str, ...]
@@ -85,18 +152,60 @@ class HeadScores:
         """The names of the players with that decision."""
         return tuple(name for name, found in zip(self.players, self.decision, strict=True) if found == decision)
 
+    def ranked(self) -> tuple[str, ...]:
+        """The names of the players that have a value, the lowest first."""
+        values = self.values()
+        order = np.argsort(values, kind="stable")
+        return tuple(self.players[place] for place in order if not math.isnan(values[place]))
+
+    def interval(self, confidence: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends of a normal interval around each value, (players,) each.
+
+        For one player looked at once. Decisions rest on stricter bounds, which hold for all players together.
+        """
+        if not 0 < confidence < 1:
+            raise HeadwiseError(f"a confidence is between 0 and 1, not {confidence}")
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * np.array(self.stderr, dtype=np.float64)
+        return self.values() - reach, self.values() + reach
+
+    def compare(self, other: "HeadScores") -> Comparison:
+        """How far other scores of the same players agree with these: another seed, language, game or method.
+
+        Raises:
+            HeadwiseError: The players or the estimands are not the same, or too few players have a value.
+        """
+        self._require_comparable(other)
+        known = ~np.isnan(self.values()) & ~np.isnan(other.values())  # (players,)
+        here, there = self.values()[known], other.values()[known]
+        both_clear = clear(here, np.array(self.stderr)[known]) & clear(there, np.array(other.stderr)[known])
+        names = np.array(self.players)[known]
+        opposed = zip(self.players, self.decision, other.decision, strict=True)
+        return Comparison(
+            compared=len(here),
+            correlation=spearman(here, there),
+            signs=sign_agreement(here, there, np.ones_like(both_clear)),
+            clear_signs=sign_agreement(here, there, both_clear),
+            jaccard=jaccard(self.decided("harmful"), other.decided("harmful")),
+            opposite_decisions=tuple(name for name, one, two in opposed if {one, two} == {"harmful", "helpful"}),
+            opposite_signs=tuple(names[both_clear & (np.sign(here) != np.sign(there))].tolist()),
+        )
+
+    def _require_comparable(self, other: "HeadScores") -> None:
+        if self.players != other.players:
+            raise HeadwiseError(
+                f"scores of {describe_shape(self.players)} cannot be compared with scores of "
+                f"{describe_shape(other.players)}: compare scores of the same players"
+            )
+        mine, its = self.provenance.estimand, other.provenance.estimand
+        if mine != its:
+            raise HeadwiseError(
+                f"scores that estimate {mine} cannot be compared with scores that estimate {its}: "
+                "compare scores of one estimand"
+            )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scores as JSON, atomically."""
-        rows = [
-            {"player": name, "value": _number(value), "stderr": _number(stderr), "count": int(n), "decision": d}
-            for name, value, stderr, n, d in zip(
-                self.players, self.value, self.stderr, self.count, self.decision, strict=True
-            )
-        ]
-        provenance = dataclasses.asdict(self.provenance)
-        write_json(
-            path, {"format": _FORMAT, "version": _VERSION, "players": self.kind, "provenance": provenance, "rows": rows}
-        )
+        write_json(path, {"format": FORMAT, "version": VERSION, **self.to_dict()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "HeadScores":
@@ -105,14 +214,25 @@ class HeadScores:
         Raises:
             HeadwiseError: The file is missing or not a file of scores; the message names it and the field.
         """
-        data = read_json(path, _FORMAT, _VERSION)
+        data = read_json(path, FORMAT, VERSION)
         try:
-            return cls._from_dict(data)
+            return cls.from_dict(data)
         except (KeyError, TypeError, ValueError) as error:
             raise HeadwiseError(f"{path}: not a complete file of scores: {error!r}") from None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The scores as plain data that JSON can hold."""
+        rows = [
+            {"player": name, "value": number(value), "stderr": number(stderr), "count": int(n), "decision": decision}
+            for name, value, stderr, n, decision in zip(
+                self.players, self.value, self.stderr, self.count, self.decision, strict=True
+            )
+        ]
+        return {"players": self.kind, "provenance": dataclasses.asdict(self.provenance), "rows": rows}
+
     @classmethod
-    def _from_dict(cls, data: Mapping[str, Any]) -> "HeadScores":
+    def from_dict(cls, data: Mapping[str, Any]) -> "HeadScores":
+        """The scores that `to_dict` described."""
         rows = data["rows"]
         if data["players"] not in get_args(Players):
             raise ValueError(f"players = {data['players']!r}")
@@ -127,7 +247,31 @@ class HeadScores:
         )
 
 
-def _number(value: float) -> float | str | None:
+def stability(scores: Sequence[HeadScores]) -> Stability:
+    """How far several runs agree, such as runs with different seeds: do they find the same players harmful?
+
+    Raises:
+        HeadwiseError: There are fewer than two, or they cannot be compared.
+
+    Example:
+        >>> first = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.1, 0.1), (9, 9),
+        ...                    ("helpful", "harmful"), Provenance("stars", "full"))
+        >>> stability([first, dataclasses.replace(first, decision=("helpful", "undecided"))])
+        Stability(runs=2, jaccard=0.0, correlation=1.0, harmful=())
+    """
+    if len(scores) < 2:
+        raise HeadwiseError(f"stability is over at least 2 runs, not {len(scores)}")
+    pairs = [one.compare(other) for one, other in combinations(scores, 2)]
+    always = set.intersection(*(set(each.decided("harmful")) for each in scores))
+    return Stability(
+        runs=len(scores),
+        jaccard=float(np.mean([pair.jaccard for pair in pairs])),
+        correlation=float(np.mean([pair.correlation.rho for pair in pairs])),
+        harmful=tuple(name for name in scores[0].players if name in always),
+    )
+
+
+def number(value: float) -> float | str | None:
     """A number as JSON can hold it: NaN is null, the infinities are words."""
     value = float(value)
     if math.isnan(value):

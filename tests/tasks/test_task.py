@@ -62,7 +62,7 @@ def test_unknown_tasks_and_missing_labels_are_named() -> None:
 
 def test_labels_are_found_in_the_examples() -> None:
     assert labels_of([TextExample("1", "x", "b"), TextExample("2", "y", "a")]) == ("a", "b")
-    assert labels_of([WordExample("1", ("x", "y"), ("B-PER", "O"))]) == ("O", "B-PER")
+    assert labels_of([WordExample("1", ("x", "y"), ("B-PER", "O"))]) == ("O", "B-PER", "I-PER")
 
 
 def test_batches_lose_little_to_padding_and_keep_to_their_budget() -> None:

@@ -13,20 +13,26 @@ from rich.table import Table
 from headwise import __version__
 from headwise.architectures import FAMILIES
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.score import compare_command, score_command
 from headwise.cli.tasks import evaluate_command, tune_command
 from headwise.demo import run_demo
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
+from headwise.games import GAMES
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
+from headwise.methods import METHODS
 from headwise.models import default_names, load_model, load_skeleton, load_tokenizer
 from headwise.pruning import fold, save_pruned, shrink
+from headwise.results import find_mask, list_runs
 from headwise.tasks.task import TASKS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
+app.command(name="score")(score_command)
+app.command(name="compare")(compare_command)
 
 
 class Export(StrEnum):
@@ -43,6 +49,9 @@ class Listing(StrEnum):
     architectures = "architectures"
     models = "models"
     tasks = "tasks"
+    methods = "methods"
+    games = "games"
+    runs = "runs"
 
 
 @app.callback(invoke_without_command=True)
@@ -70,9 +79,10 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
 
 @app.command()
 def prune(
-    model: ModelName,
-    mask: Annotated[Path, typer.Option("--mask", help="A mask file: which heads stay.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
+    mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
+    language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
     export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
@@ -82,9 +92,10 @@ def prune(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    model, mask_file = find_mask(model, mask, language)
     if Path(model).exists() and out.exists() and out.resolve().samefile(Path(model).resolve()):
         raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
-    chosen = HeadMask.load(mask)
+    chosen = HeadMask.load(mask_file)
     loaded = load_model(model, trust_remote_code)
     found = find_heads(loaded)
     chosen = chosen.moved_to(found) if other_weights else chosen
@@ -122,19 +133,40 @@ def demo(as_json: AsJson = False) -> None:
 
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures, models that come with it, tasks."""
-    if what is not Listing.architectures:
-        names = default_names() if what is Listing.models else TASKS
-        typer.echo(json.dumps({what.value: names}) if as_json else "\n".join(names))
-        return
+    """List what headwise knows: architectures, models that come with it, tasks, methods, games; or your runs."""
+    match what:
+        case Listing.architectures:
+            _list_architectures(as_json)
+        case Listing.runs:
+            _list_runs(as_json)
+        case _:
+            known = {"models": default_names(), "tasks": TASKS, "methods": METHODS, "games": GAMES}
+            names = known[what.value]
+            typer.echo(json.dumps({what.value: names}) if as_json else "\n".join(names))
+
+
+def _list_architectures(as_json: bool) -> None:
     rows = [{"family": family.name, "model_types": list(family.model_types)} for family in FAMILIES]
     if as_json:
-        typer.echo(json.dumps({what.value: rows}))
+        typer.echo(json.dumps({"architectures": rows}))
         return
-    table = Table("family", "model types", "stacks", title=what.value)
+    table = Table("family", "model types", "stacks", title="architectures")
     for family in FAMILIES:
         stacks = ", ".join(dict.fromkeys(site.stack for site in family.sites))
         table.add_row(family.name, ", ".join(family.model_types), stacks)
+    Console().print(table)
+
+
+def _list_runs(as_json: bool) -> None:
+    found = list_runs()
+    if as_json:
+        typer.echo(json.dumps({"runs": found}))
+        return
+    columns = ("model", "task", "method", "languages", "budget", "seed")
+    table = Table("run", *columns, title="runs")
+    for folder, config in found.items():
+        cells = (config.get(column, "") for column in columns)
+        table.add_row(folder, *(", ".join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in cells))
     Console().print(table)
 
 

@@ -167,6 +167,12 @@ class Engine:
             raise HeadwiseError(f"the examples are numbered 0 to {len(self.examples) - 1}, not {index.max()}")
         return on, index
 
+    @property
+    def flip_units(self) -> NDArray[np.float64]:
+        """What the flip of each player costs beside its base: the layers from its own up, (players,)."""
+        found: NDArray[np.float64] = 1 - self._depths / len(self.heads.layers)
+        return found
+
     def packs(self, on: NDArray[np.bool_], index: NDArray[np.int64], token_bytes: int | None = None) -> Iterator[Pack]:
         """The batches that rows are valued in."""
         token_bytes = token_bytes or value_bytes(self.model, self.heads)

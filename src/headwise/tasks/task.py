@@ -152,7 +152,7 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
 
 
 def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:
-    """All labels that occur, sorted, with `O` first."""
+    """All labels that occur, sorted, `O` first; in IOB2 both the `B-` and the `I-` of each type that occurs."""
     found: set[str] = set()
     for example in examples:
         match example:
@@ -160,4 +160,6 @@ def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:
                 found.update(example.labels)
             case TextExample() | PairExample():
                 found.add(example.label)
+    types = {label[2:] for label in found if label[:2] in ("B-", "I-")}
+    found.update(f"{place}-{name}" for name in types for place in "BI")
     return tuple(sorted(found, key=lambda label: (label != "O", label)))

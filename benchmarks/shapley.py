@@ -1,0 +1,181 @@
+"""What a unit buys: the error of Shapley values by several methods, at equal numbers of passes through the model.
+
+The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
+Shapley value, which all of the methods can estimate. The truth is a long run of an unbiased method with a seed of its
+own; its own squared error is taken off everybody's. A method that spent a little more or less than asked is
+compared at the same units by its error times its units, as the error of an average falls.
+
+    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from headwise import HeadScores, find_heads
+from headwise.data.opening import open_dataset
+from headwise.engine import encode_examples, players_of
+from headwise.games import ProbabilityGame
+from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
+from headwise.methods.peers import Captum, Shapiq
+from headwise.models import load_model, load_tokenizer
+from headwise.stats import clear, sign_agreement
+from headwise.tasks import find_task
+
+TRUTH_SEED = 999
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one method came to within one budget."""
+
+    method: str
+    budget: float
+    units: float
+    seconds: float
+    error: float
+    signs: float
+
+    @property
+    def at_budget(self) -> float:
+        """The squared error at exactly the budget."""
+        return self.error * self.units / self.budget
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
+    parser.add_argument("--data", default="phrasebook")
+    parser.add_argument("--languages", default="zh,tr")
+    parser.add_argument("--budgets", default="5000,20000,60000")
+    parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
+    parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
+    options = parser.parse_args()
+    if options.quick:
+        options.languages, options.budgets, options.truth = "zh", "1000,2000", 6000.0
+    budgets = [float(each) for each in options.budgets.split(",")]
+    entries: dict[str, list[Entry]] = {}
+    for language in options.languages.split(","):
+        problem = make_problem(options.data, language)
+        truth = score(find_method("stars"), problem, Budget(options.truth), TRUTH_SEED)
+        entries[language] = compare(problem, truth, budgets)
+        show(language, problem, truth, entries[language])
+    if options.plot is not None:
+        draw_plot(entries, options.plot)
+    print(json.dumps(summary(entries)))
+
+
+def make_problem(data: str, language: str) -> Problem:
+    """The heads of e5-small-pos on the dev half of a language."""
+    model, tokenizer = load_model("e5-small-pos"), load_tokenizer("e5-small-pos")
+    heads = find_heads(model)
+    examples = encode_examples(find_task("pos"), open_dataset(data, "pos").examples(language, "dev"), tokenizer)
+    return Problem(model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language)
+
+
+def compare(problem: Problem, truth: HeadScores, budgets: Sequence[float]) -> list[Entry]:
+    """Every method within every budget."""
+    found = []
+    for name in ("stars", "gradient-screen", "permutation", "tmab"):
+        for budget, scores, seconds in snapshots(find_method(name), problem, budgets):
+            found.append(measure(name, budget, scores, seconds, truth))
+            print(f"{name} {budget:g}: {found[-1]}", flush=True)
+    peers = {
+        f"shapiq {name}": partial(Shapiq, approximator=name)
+        for name in ("PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+    } | {"captum": Captum}
+    for name, make in peers.items():
+        for budget in budgets:
+            start = time.monotonic()
+            # One example to a coalition: with more of them every peer does worse at equal units.
+            peer: Method = make(units=budget, examples_per_coalition=1, fresh=True)
+            scores = score(peer, problem, Budget(budget), seed=1)
+            found.append(measure(name, budget, scores, time.monotonic() - start, truth))
+            print(f"{name} {budget:g}: {found[-1]}", flush=True)
+    return found
+
+
+def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> list[tuple[float, HeadScores, float]]:
+    """One run of a method, looked at when each budget is spent: (budget, scores, seconds)."""
+    rounds, units, drawn, start, found = method.start(problem, 1), 0.0, 0, time.monotonic(), []
+    for budget in budgets:
+        while not rounds.done and units + rounds.next_units <= budget:
+            arrays, count = rounds.draw(drawn)
+            rounds.absorb(arrays)
+            units, drawn = units + float(arrays["units"]), drawn + count
+        found.append((budget, rounds.scores(units, 1), time.monotonic() - start))
+    return found
+
+
+def measure(name: str, budget: float, scores: HeadScores, seconds: float, truth: HeadScores) -> Entry:
+    """The mean squared error of scores, and the share of right signs where the truth is clear."""
+    error = float(np.mean((scores.values() - truth.values()) ** 2 - np.array(truth.stderr) ** 2))
+    where = clear(truth.values(), np.array(truth.stderr))
+    signs = sign_agreement(scores.values(), truth.values(), where).share
+    return Entry(name, budget, scores.provenance.units, seconds, error, signs)
+
+
+def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[Entry]) -> None:
+    """One table."""
+    values, errors = truth.values(), np.array(truth.stderr)
+    print(
+        f"\n{language}: {len(problem.examples)} sentences, truth by stars, {truth.provenance.units:,.0f} units: ",
+        end="",
+    )
+    print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
+    print(f"{int(clear(values, errors).sum())} of 144 clear, {int((values < 0).sum())} negative")
+    print(f"{'method':>28} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'right signs':>12}")
+    for each in entries:
+        print(
+            f"{each.method:>28} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
+            f"{each.signs:12.1%}"
+        )
+
+
+def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
+    """How many times the error of stars others have at the largest budget: the least favourable language."""
+    to_tmab, to_peer, signs = [], [], []
+    for found in entries.values():
+        largest = max(each.budget for each in found)
+        last = {each.method: each.at_budget for each in found if each.budget == largest and each.units > 0}
+        peers = [error for name, error in last.items() if name.startswith(("shapiq", "captum"))]
+        to_peer.append(min(peers) / last["stars"])
+        if np.isfinite(last.get("tmab", np.nan)):
+            to_tmab.append(last["tmab"] / last["stars"])
+        signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
+    return {
+        "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,
+        "error_ratio_to_best_peer": round(min(to_peer), 1),
+        "sign_agreement_60k": min(signs) if signs else None,
+    }
+
+
+def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
+    """Error against units, one line for each method, one panel for each language."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(rows=1, cols=len(entries), subplot_titles=list(entries), shared_yaxes=True)
+    for column, found in enumerate(entries.values(), start=1):
+        for name in dict.fromkeys(each.method for each in found):
+            line = [each for each in found if each.method == name and each.units > 0 and each.error > 0]
+            figure.add_trace(
+                go.Scatter(
+                    x=[each.units for each in line], y=[each.error for each in line], name=name, mode="lines+markers"
+                ),
+                row=1,
+                col=column,
+            )
+    figure.update_xaxes(type="log", title="units")
+    figure.update_yaxes(type="log", title="mean squared error")
+    figure.write_html(path, include_plotlyjs=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""`headwise score` and `headwise compare`."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.progress import show_progress
+from headwise.cli.tasks import Data, Languages, Pieces, TaskName
+from headwise.games import GAMES
+from headwise.methods import METHODS
+from headwise.results import compare_runs
+from headwise.scores import HeadScores
+from headwise.scoring import PLAYERS, LanguageScores, ScoringPlan, ScoringRun, run_scoring
+
+#: Heads shown at each end of the ranking.
+_SHOWN = 3
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")]
+
+
+def score_command(
+    model: ModelName,
+    task: TaskName,
+    data: Data,
+    languages: Languages = "all",
+    split: Annotated[str, typer.Option("--split", help="Which part of the data.")] = "dev",
+    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "stars",
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, help="Passes of an example through the model, for each language.")
+    ] = 60_000,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after so long, all in all.")] = None,
+    game: Annotated[str, typer.Option("--game", help=f"One of {', '.join(GAMES)}.")] = "probability",
+    estimand: Annotated[
+        str, typer.Option("--estimand", help="full (Shapley values), truncated (at one half) or 'truncated(SHARE)'.")
+    ] = "full",
+    players: Annotated[str, typer.Option("--players", help=f"One of {', '.join(PLAYERS)}.")] = "heads",
+    error_rate: Annotated[
+        float | None,
+        typer.Option("--error-rate", help="Chance of wrong decisions, as the method counts it; 0.1 unless told."),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option("--confidence", help="What decisions of stars rest on: asymptotic, or betting (strict, costly)."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many examples a language.")] = None,
+    piece: Pieces = "text",
+    bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Compute in bfloat16.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/MODEL-TASK-METHOD unless told.")] = None,
+    as_json: AsJson = False,
+    trust_remote_code: TrustRemoteCode = False,
+) -> None:
+    """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
+    plan = ScoringPlan(
+        model=model,
+        task=task,
+        data=data,
+        languages=languages,
+        split=split,
+        method=method,
+        options={
+            name: value for name, value in (("error_rate", error_rate), ("confidence", confidence)) if value is not None
+        },
+        budget=budget,
+        game=game,
+        estimand=estimand,
+        players=players,
+        seed=seed,
+        limit=limit,
+        piece=piece,
+        bfloat16=bfloat16,
+    )
+    try:
+        with show_progress("scoring") as advance:
+            found = run_scoring(plan, out, seconds, trust_remote_code, advance)
+    except KeyboardInterrupt:
+        again = shlex.join(["headwise", *sys.argv[1:]])
+        typer.echo(f"headwise: stopped, and what was found is kept: go on with {again}", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(_as_json(found)))
+    else:
+        _print_scores(found)
+
+
+def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -> None:
+    """Compare two runs of the same players, language by language: ranks, signs, and the heads they differ in."""
+    found = compare_runs(one, other)
+    if as_json:
+        languages = {language: each.to_dict() for language, each in found.items()}
+        typer.echo(json.dumps({"runs": [str(one), str(other)], "languages": languages}))
+        return
+    columns = ("language", "Spearman", "95% interval", "same sign", "same clear sign", "harmful in common", "opposed")
+    table = Table(*columns, title=f"{one} and {other}")
+    for language, each in found.items():
+        rank, clear = each.correlation, each.clear_signs
+        table.add_row(
+            language,
+            f"{rank.rho:.3f}",
+            f"{rank.low:.3f} to {rank.high:.3f}",
+            f"{each.signs.share:.1%} of {each.signs.compared}",
+            f"{clear.share:.1%} of {clear.compared}" if clear.compared else "none clear in both",
+            f"{each.jaccard:.1%}",
+            "\n".join(dict.fromkeys((*each.opposite_decisions, *each.opposite_signs))) or "none",
+        )
+    Console().print(table)
+
+
+def _as_json(found: ScoringRun) -> dict[str, Any]:
+    languages = {
+        language: {
+            "harmful": each.scores.decided("harmful"),
+            "helpful": each.scores.decided("helpful"),
+            "undecided": each.scores.decided("undecided"),
+            "units": each.scores.provenance.units,
+            "seconds": each.seconds,
+            "examples": each.examples,
+            "cut": each.cut,
+            "finished": each.finished,
+            **each.scores.to_dict(),
+        }
+        for language, each in found.languages.items()
+    }
+    return {"out": str(found.folder), "notes": found.notes, "languages": languages}
+
+
+def _print_scores(found: ScoringRun) -> None:
+    first = next(iter(found.languages.values())).scores.provenance
+    counts = Table("language", "harmful", "helpful", "undecided", "examples", "units", "seconds")
+    counts.title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
+    ends = Table("language", "lowest values", "highest values")
+    for language, each in found.languages.items():
+        counts.add_row(language, *_counts(each))
+        ranked = each.scores.ranked()
+        ends.add_row(language, _lines(each.scores, ranked[:_SHOWN]), _lines(each.scores, ranked[: -_SHOWN - 1 : -1]))
+    Console().print(counts, ends)
+    rate = "" if first.error_rate is None else f" at an error rate of {first.error_rate:g}"
+    typer.echo(f"Values ± standard errors; ? is undecided{rate}. All of them are in {found.folder}.")
+    for line in found.notes:
+        typer.echo(line)
+    if not all(each.finished for each in found.languages.values()):
+        typer.echo("Time ran out before the budget did: the same command goes on.")
+
+
+def _counts(found: LanguageScores) -> list[str]:
+    decided = [str(len(found.scores.decided(decision))) for decision in ("harmful", "helpful", "undecided")]
+    return [*decided, str(found.examples), f"{found.scores.provenance.units:,.0f}", f"{found.seconds:,.1f}"]
+
+
+def _lines(scores: HeadScores, names: Sequence[str]) -> str:
+    """A line for each of some players: name, value, standard error, and whether it is undecided."""
+    places = [scores.players.index(name) for name in names]
+    return "\n".join(
+        f"{scores.players[place]} {scores.value[place]:+.4f} ± {scores.stderr[place]:.4f}"
+        + (" ?" if scores.decision[place] == "undecided" else "")
+        for place in places
+    )

@@ -1,0 +1,152 @@
+"""Exact values by enumeration: every coalition of a few players, valued on every example."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headwise.errors import HeadwiseError
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.results import UNDECIDED, make_scores
+from headwise.scores import HeadScores
+from headwise.stats import Decision
+
+Array = NDArray[np.float64]
+
+#: Players that can be enumerated: 65,536 coalitions.
+MOST_PLAYERS = 16
+#: Rows that the engine is asked for at a time.
+_ROWS = 2**16
+#: Values closer to zero than this share of the largest coalition's are rounding: models compute in 32 bits.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Exact:
+    """All coalitions of at most 16 players, all examples, nothing left to chance: the reference for other methods.
+
+    Example:
+        >>> Exact().name
+        'exact'
+    """
+
+    name: str = "exact"
+
+    def start(self, problem: Problem, seed: int) -> "ExactRounds":  # noqa: ARG002 - nothing is drawn
+        """Begin work on a problem.
+
+        Raises:
+            HeadwiseError: It has too many players.
+        """
+        if len(problem.players) > MOST_PLAYERS:
+            raise HeadwiseError(
+                f"{len(problem.players)} players have too many coalitions to enumerate: take at most {MOST_PLAYERS}, "
+                "for instance layers, or another method"
+            )
+        return ExactRounds(problem)
+
+
+class ExactRounds:
+    """Enumeration at work: one round.
+
+    Args:
+        problem: The problem.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.values: Array | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the round is there."""
+        return self.values is not None
+
+    @property
+    def next_units(self) -> float:
+        """Every coalition on every example."""
+        return float(2 ** len(self.problem.players) * len(self.problem.examples))
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - nothing is drawn
+        """Value every coalition."""
+        engine, game = self.problem.engine(), self.problem.game
+        masks = all_coalitions(len(self.problem.players))
+        found = []
+        for examples in _chunks(len(self.problem.examples), max(1, _ROWS // len(masks))):
+            # Example by example, because rows of one example share most of their work.
+            rows = engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
+            found.append(rows.reshape(len(examples), len(masks), game.statistics))
+        statistics = torch.cat(found).numpy()  # (examples, coalitions, statistics)
+        values = [game.corpus(statistics[:, each].astype(np.float64)) for each in range(len(masks))]
+        return {"values": np.array(values), "units": np.array(engine.cost.units)}, 0
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Take in the values of all coalitions."""
+        self.values = np.asarray(arrays["values"])
+
+    @property
+    def word(self) -> str:
+        """What is there."""
+        return f"{2 ** len(self.problem.players)} coalitions"
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """The exact values, or nothing."""
+        n, smallest = len(self.problem.players), self.problem.smallest
+        if self.values is None:
+            unknown = np.full(n, np.nan)
+            return make_scores(self.problem, "exact", unknown, unknown, np.zeros(n), UNDECIDED * n, units, seed)
+        value = average_marginals(self.values, smallest)
+        joined = int((all_coalitions(n - 1).sum(1) >= smallest).sum())
+        decision = tuple(_sign(each, float(np.abs(self.values).max())) for each in value.tolist())
+        return make_scores(
+            self.problem, "exact", value, np.zeros(n), np.full(n, joined), decision, units, seed, 0.0, "exact"
+        )
+
+
+def all_coalitions(players: int) -> NDArray[np.bool_]:
+    """Every set of players, (2**players, players): player i is in those whose number has the bit i.
+
+    Example:
+        >>> all_coalitions(2).astype(int)
+        array([[0, 0],
+               [1, 0],
+               [0, 1],
+               [1, 1]])
+    """
+    return (np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool)
+
+
+def average_marginals(values: Array, smallest: int = 0) -> Array:
+    """What each player adds, over the coalitions of every size from `smallest` on, every size the same, (players,).
+
+    Args:
+        values: The values of all coalitions, in the order of `all_coalitions`.
+        smallest: The size of the smallest coalition that a player joins; 0 gives the Shapley value.
+
+    Example:
+        >>> average_marginals(np.array([0.0, 1.0, 2.0, 5.0])).tolist()
+        [2.0, 3.0]
+    """
+    n = len(values).bit_length() - 1
+    number = np.arange(2**n)
+    sizes = all_coalitions(n).sum(1)
+    found = []
+    for player in range(n):
+        without = number[(number >> player & 1) == 0]
+        marginals = values[without | 1 << player] - values[without]
+        by_size = [marginals[sizes[without] == size].mean() for size in range(smallest, n)]
+        found.append(np.mean(by_size))
+    return np.array(found)
+
+
+def _chunks(total: int, size: int) -> Iterable[NDArray[np.int64]]:
+    for start in range(0, total, size):
+        yield np.arange(start, min(start + size, total))
+
+
+def _sign(value: float, scale: float) -> Decision:
+    if abs(value) <= _ROUNDING * scale:
+        return "undecided"
+    return "harmful" if value < 0 else "helpful"

@@ -1,0 +1,89 @@
+"""Sensitivity to gates, after Michel, Levy & Neubig (2019): unsigned, so it cannot tell harmful from helpful."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.engine import Cost
+from headwise.games import LikelihoodGame
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.results import UNDECIDED, make_scores
+from headwise.scores import HeadScores
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Michel:
+    """The mean over examples of |gradient of the loss with respect to the gate|, at the whole model.
+
+    The absolute value is taken example by example, so the order and the size of batches do not matter.
+
+    Attributes:
+        normalise: Divide by the L2 norm of each layer's heads, as Michel et al. do.
+        examples: Examples in a round.
+    """
+
+    normalise: bool = False
+    examples: int = 64
+    name: str = "michel"
+
+    def start(self, problem: Problem, seed: int) -> "MichelRounds":  # noqa: ARG002 - nothing is drawn
+        """Begin work on a problem."""
+        return MichelRounds(self, problem)
+
+
+class MichelRounds:
+    """One pass over the examples."""
+
+    def __init__(self, method: Michel, problem: Problem) -> None:
+        self.method, self.problem = method, problem
+        self.engine = problem.engine(LikelihoodGame())
+        self.count, self.total, self.squares = 0, np.zeros(len(problem.players)), np.zeros(len(problem.players))
+
+    @property
+    def done(self) -> bool:
+        """Whether every example was seen."""
+        return self.count >= len(self.problem.examples)
+
+    @property
+    def next_units(self) -> float:
+        """A forward and a backward pass for each example."""
+        return 2.0 * min(self.method.examples, len(self.problem.examples) - self.count)
+
+    @property
+    def word(self) -> str:
+        """How many examples were seen."""
+        return f"{self.count} examples"
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
+        """The gradients of the next examples."""
+        index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
+        self.engine.cost = Cost()  # from nothing: a resumed run must sum the same numbers
+        _, slopes = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
+        size = np.abs(slopes.numpy().astype(np.float64))  # (examples, players)
+        units = np.array(self.engine.cost.units)
+        found = {"count": np.array(len(index)), "total": size.sum(0), "squares": (size**2).sum(0), "units": units}
+        return found, len(index)
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Take in a round's sums."""
+        self.count += int(arrays["count"])
+        self.total, self.squares = self.total + arrays["total"], self.squares + arrays["squares"]
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """Mean sizes of gradients; nothing is decided."""
+        n, count = len(self.problem.players), max(self.count, 1)
+        mean = self.total / count
+        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(count - 1, 1))
+        scale = self._norms(mean) if self.method.normalise else np.ones(n)
+        return make_scores(
+            self.problem, self.method.name, mean / scale, stderr / scale, np.full(n, self.count), UNDECIDED * n, units,
+            seed, confidence="none: unsigned", estimand="sensitivity",
+        )  # fmt: skip
+
+    def _norms(self, mean: Array) -> Array:
+        """The L2 norm of each player's layer, (players,)."""
+        layer = np.array([name.rpartition(".")[0] for name in self.problem.players.names])
+        return np.array([np.linalg.norm(mean[layer == each]) or 1.0 for each in layer])

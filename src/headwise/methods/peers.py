@@ -1,0 +1,322 @@
+"""Other libraries' estimators on our problems: shapiq and captum, for comparison and for what else they offer.
+
+Both know a game as a function of coalitions, so a coalition is worth the mean over several examples. Both estimate the
+full Shapley value alone, give no standard error, and decide nothing.
+"""
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.draws import Draws
+from headwise.errors import HeadwiseError
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.tmab import draw_sample
+from headwise.scores import HeadScores
+
+Array = NDArray[np.float64]
+Approximator = Literal["PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM"]
+
+
+class CoalitionValues:
+    """What coalitions are worth on several examples, and what asking has cost.
+
+    Args:
+        problem: The problem.
+        examples: Examples of a coalition; all there are, if fewer, where they are not fresh.
+        seed: Seed of the sample, or of the fresh draws.
+        fresh: New examples for every coalition, drawn with replacement, in place of one sample for all.
+    """
+
+    def __init__(self, problem: Problem, examples: int, seed: int, fresh: bool = False) -> None:
+        self.game, self.total = problem.game, len(problem.examples)
+        self.engine = problem.engine()
+        self.sample = None if fresh else draw_sample(seed, examples, self.total)
+        self.size = examples if self.sample is None else len(self.sample)
+        self.draws = Draws(seed, "peers")
+        self.asked = 0
+
+    def __call__(self, masks: NDArray[np.bool_]) -> Array:
+        """The worth of coalitions (coalitions, players), or of a single one (players,), as (coalitions,)."""
+        masks = np.atleast_2d(masks).astype(bool)
+        count = len(masks)
+        if self.sample is None:
+            index = self.draws.examples(self.asked * self.size, count * self.size, self.total)
+        else:
+            index = np.tile(self.sample, count)
+        self.asked += count
+        rows = self.engine.values(np.repeat(masks, self.size, axis=0), index)
+        statistics = rows.double().numpy().reshape(count, self.size, self.game.statistics)
+        return np.array([self.game.corpus(each) for each in statistics])
+
+
+class _Peer(Protocol):
+    """What the rounds need to know of a peer's method."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def units(self) -> float: ...
+    @property
+    def examples_per_coalition(self) -> int: ...
+    @property
+    def fresh(self) -> bool: ...
+    def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
+        """The values of all players, (players,), out of so many coalitions at most."""
+
+
+@dataclass(frozen=True)
+class Shapiq:
+    """An estimator of shapiq, which knows a game only by its coalitions.
+
+    Attributes:
+        units: What may be spent; the number of coalitions has to be known beforehand.
+        approximator: `PermutationSamplingSV`, `KernelSHAP`, `UnbiasedKernelSHAP` or `SVARM`.
+        examples_per_coalition: Examples that a coalition is valued on.
+        fresh: New examples for every coalition in place of one sample for all.
+
+    Example:
+        >>> Shapiq(units=5000, approximator="SVARM").name
+        'shapiq'
+    """
+
+    units: float = 10_000.0
+    approximator: Approximator = "KernelSHAP"
+    examples_per_coalition: int = 32
+    fresh: bool = False
+    name: str = "shapiq"
+
+    def start(self, problem: Problem, seed: int) -> "PeerRounds":
+        """Begin work on a problem.
+
+        Raises:
+            HeadwiseError: shapiq is missing, has no such estimator, does not estimate this, or the units are too few.
+        """
+        _import("shapiq")
+        if self.approximator not in get_args(Approximator):
+            known = ", ".join(get_args(Approximator))
+            raise HeadwiseError(f"an approximator of shapiq is one of {known}, not {self.approximator!r}")
+        return PeerRounds(self, problem, seed)
+
+    def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
+        """The values of all players, (players,)."""
+        approximator = getattr(_import("shapiq"), self.approximator)(n=players, random_state=_small_seed(seed))
+        if self.approximator != "PermutationSamplingSV":
+            coalitions = min(coalitions, 2**players)  # the others value none twice
+        # Centred by themselves: each values the empty coalition and subtracts it.
+        found = approximator.approximate(coalitions, values)
+        return singles(found, players)
+
+
+@dataclass(frozen=True)
+class Captum:
+    """captum's `ShapleyValueSampling`: random permutations, gates in place of input features.
+
+    Attributes:
+        units: What may be spent; the number of permutations has to be known beforehand.
+        examples_per_coalition: Examples that a coalition is valued on.
+        fresh: New examples for every coalition in place of one sample for all.
+
+    Example:
+        >>> Captum(units=5000).name
+        'captum'
+    """
+
+    units: float = 10_000.0
+    examples_per_coalition: int = 32
+    fresh: bool = False
+    name: str = "captum"
+
+    def start(self, problem: Problem, seed: int) -> "PeerRounds":
+        """Begin work on a problem.
+
+        Raises:
+            HeadwiseError: captum is missing, does not estimate this, or the units are too few.
+        """
+        _import("captum")
+        return PeerRounds(self, problem, seed)
+
+    def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
+        """The values of all players, (players,)."""
+        sampling = _import("captum.attr").ShapleyValueSampling(partial(_tensor_values, values))
+        on, off = torch.ones(1, players), torch.zeros(1, players)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(_small_seed(seed))
+            found = sampling.attribute(
+                on, off, n_samples=(coalitions - 1) // players, perturbations_per_eval=max(2, players)
+            )
+        return np.asarray(found[0].double().numpy())
+
+
+class PeerRounds:
+    """A peer at work: one round, since it cannot be interrupted.
+
+    Args:
+        method: The method.
+        problem: The problem.
+        seed: Seed of its draws.
+    """
+
+    def __init__(self, method: _Peer, problem: Problem, seed: int) -> None:
+        self.method, self.problem, self.seed = method, problem, seed
+        self.arrays: Arrays | None = None
+        players = len(problem.players)
+        if problem.estimand.share:
+            raise HeadwiseError(f"{method.name} estimates the full value only, not {problem.estimand.name}")
+        if self.coalitions < players + 1:
+            raise HeadwiseError(
+                f"{method.units:g} units value {self.coalitions} coalitions of {self._size} examples, "
+                f"but {method.name} needs {players + 1} for {players} players"
+            )
+
+    @property
+    def coalitions(self) -> int:
+        """How many coalitions the units allow for, each example of each a whole unit."""
+        return int(self.method.units // self._size)
+
+    @property
+    def _size(self) -> int:
+        most = self.method.examples_per_coalition
+        return most if self.method.fresh else min(most, len(self.problem.examples))
+
+    @property
+    def done(self) -> bool:
+        """Whether the round is there."""
+        return self.arrays is not None
+
+    @property
+    def next_units(self) -> float:
+        """Every coalition on every example."""
+        return float(self.coalitions * self._size)
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - one round, so always the first
+        """Let the peer work."""
+        values = CoalitionValues(self.problem, self.method.examples_per_coalition, self.seed, self.method.fresh)
+        found = self.method.solve(values, len(self.problem.players), self.coalitions, self.seed)
+        units = np.array(values.engine.cost.units)
+        return {"values": found, "coalitions": np.array(values.asked), "units": units}, values.asked
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Take in what the peer found."""
+        self.arrays = arrays
+
+    @property
+    def word(self) -> str:
+        """How much there is."""
+        return "nothing yet" if self.arrays is None else f"{int(self.arrays['coalitions'])} coalitions"
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """What the peer found."""
+        n = len(self.problem.players)
+        known: Mapping[str, Any] = self.arrays or {"values": np.full(n, np.nan), "coalitions": 0}
+        return make_scores(
+            self.problem,
+            self.method.name,
+            known["values"],
+            np.full(n, np.nan),
+            np.full(n, known["coalitions"]),
+            UNDECIDED * n,
+            units,
+            seed,
+            confidence="none",
+        )
+
+
+def shapiq_game(problem: Problem, examples_per_coalition: int = 32, seed: int = 0, fresh: bool = False) -> Any:
+    """A problem as a `shapiq.Game`, for everything else that shapiq does with one: interactions, plots, its own files.
+
+    Args:
+        problem: The problem.
+        examples_per_coalition: Examples that a coalition is valued on.
+        seed: Seed of the examples.
+        fresh: New examples for every coalition in place of one sample for all.
+
+    Returns:
+        The game, worth nothing for the empty coalition. Its `values.engine.cost` says what it has cost.
+
+    Raises:
+        HeadwiseError: shapiq is missing.
+    """
+    values = CoalitionValues(problem, examples_per_coalition, seed, fresh)
+    players = len(problem.players)
+    empty = float(values(np.zeros((1, players), dtype=bool))[0])
+    game = _import("shapiq").Game(players, normalization_value=empty, player_names=list(problem.players.names))
+    game.value_function, game.values = values, values
+    return game
+
+
+def to_interactions(scores: HeadScores, baseline: float = 0.0) -> Any:
+    """Scores as `shapiq.InteractionValues` of order 1.
+
+    Args:
+        scores: The scores.
+        baseline: The value of the empty coalition.
+
+    Raises:
+        HeadwiseError: shapiq is missing.
+    """
+    values = {(player,): value for player, value in enumerate(scores.value)}
+    exact = scores.provenance.method == "exact"
+    spent = scores.provenance.units
+    return _import("shapiq").InteractionValues(
+        values,
+        index="SV",
+        min_order=1,
+        max_order=1,
+        n_players=len(scores.players),
+        estimated=not exact,
+        estimation_budget=math.ceil(spent),
+        baseline_value=baseline,
+    )
+
+
+def from_interactions(found: Any, problem: Problem, units: float = 0.0, seed: int = 0) -> HeadScores:
+    """`shapiq.InteractionValues` as scores: those of single players.
+
+    Args:
+        found: The interaction values.
+        problem: The problem that they solve.
+        units: What they cost.
+        seed: The seed that they were drawn with.
+
+    Raises:
+        HeadwiseError: They are of another number of players.
+    """
+    n = len(problem.players)
+    unknown, count = np.full(n, np.nan), np.full(n, int(found.estimation_budget or 0))
+    return make_scores(
+        problem, "shapiq", singles(found, n), unknown, count, UNDECIDED * n, units, seed, confidence="none"
+    )
+
+
+def singles(found: Any, players: int) -> Array:
+    """The values of single players in `shapiq.InteractionValues`, (players,); 0 for those left out as such."""
+    if found.n_players != players:
+        raise HeadwiseError(f"these are values of {found.n_players} players, not of {players}")
+    return np.array([float(found.dict_values.get((player,), 0.0)) for player in range(players)])
+
+
+def _tensor_values(values: CoalitionValues, gates: Tensor) -> Tensor:
+    return torch.from_numpy(values(gates.numpy() > 0.5)).float()
+
+
+def _small_seed(seed: int) -> int:
+    """A seed that any generator takes, out of any whole number."""
+    return int(Draws(seed, "peers").uniform(0, 1, 1)[0, 0] * 2**32)
+
+
+def _import(module: str) -> Any:
+    package = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise HeadwiseError(f"{package} is not installed: pip install 'headwise[peers]'") from None

@@ -1,0 +1,197 @@
+"""Plain Monte Carlo over permutations: players join one after the other, and each marginal on the way counts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.draws import Draws
+from headwise.engine import Cost
+from headwise.errors import HeadwiseError
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.results import UNDECIDED, make_scores
+from headwise.scores import HeadScores
+from headwise.stats import Decision, EmpiricalBernstein, SignTest, decide
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """One random order of the players and one random example per walk (Castro et al., 2009).
+
+    A walk visits the coalitions of the first k players of its order, from the estimand's smallest to all of them, under
+    a single example; the step from k players to k + 1 is one observation of the player that joins. Every size comes
+    up as often as any other, and within a size every coalition, so the mean is the estimand without bias. Values go on
+    getting sharper, so the method ends with its budget and not before.
+
+    Attributes:
+        antithetic: Each order also with the players that join in reverse, under the same example; the mean of a
+            player's two marginals is one observation, which varies less where early and late marginals differ.
+        walks: Orders in a round.
+        error_rate: Chance of any wrong decision.
+
+    Example:
+        >>> Permutation(antithetic=True).name
+        'permutation'
+    """
+
+    antithetic: bool = False
+    walks: int = 8
+    error_rate: float = 0.1
+    name: str = "permutation"
+
+    def __post_init__(self) -> None:
+        if self.walks < 1:
+            raise HeadwiseError(f"a round takes at least one walk, not {self.walks}")
+
+    def start(self, problem: Problem, seed: int) -> "PermutationRounds":
+        """Begin work on a problem.
+
+        Raises:
+            HeadwiseError: The game is no mean over examples.
+        """
+        if problem.game.statistics > 1:
+            raise HeadwiseError(
+                f"the game {problem.game.name!r} is no mean over examples, so single ones say nothing: take 'tmab'"
+            )
+        return PermutationRounds(self, problem, seed)
+
+
+class PermutationRounds:
+    """Walks at work.
+
+    Args:
+        method: The options.
+        problem: The problem.
+        seed: Seed of the draws.
+    """
+
+    def __init__(self, method: Permutation, problem: Problem, seed: int) -> None:
+        self.method, self.problem = method, problem
+        self.draws = Draws(seed, "permutation")
+        self.engine = problem.engine()
+        self.moments = EmpiricalBernstein.start(len(problem.players))
+        self.test = _start_test(problem)
+
+    @property
+    def done(self) -> bool:
+        """Never: more walks always mean sharper values."""
+        return False
+
+    @property
+    def next_units(self) -> float:
+        """A pass for every row; that walks share much of their work is not counted on."""
+        sizes = len(self.problem.players) - self.problem.smallest + 1
+        return float(self.method.walks * (1 + self.method.antithetic) * sizes)
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
+        """Value the coalitions of some walks."""
+        walks, smallest = self.method.walks, self.problem.smallest
+        orders = draw_orders(self.draws, first_draw, walks, len(self.problem.players))
+        examples = self.draws.examples(first_draw, walks, len(self.problem.examples))
+        self.engine.cost = Cost()  # from nothing, so that rounding does not tell where a run was resumed
+        if self.method.antithetic:
+            both = np.concatenate([orders, reversed_joiners(orders, smallest)])
+            forth, back = np.split(self._walk(both, np.tile(examples, 2)), 2)  # (walks, joiners) each
+            marginals = (forth + back[:, ::-1]) / 2
+        else:
+            marginals = self._walk(orders, examples)
+        arrays = {"players": orders[:, smallest:].ravel(), "marginals": marginals.ravel()}
+        return arrays | {"units": np.array(self.engine.cost.units)}, walks
+
+    def _walk(self, orders: NDArray[np.int64], examples: NDArray[np.int64]) -> Array:
+        """The marginals of the players that join on each walk, (walks, joiners)."""
+        masks = walk_masks(orders, self.problem.smallest)  # (walks, sizes, players)
+        walks, sizes, players = masks.shape
+        values = self.engine.values(masks.reshape(-1, players), np.repeat(examples, sizes))
+        return np.diff(values.double().numpy().reshape(walks, sizes), axis=1)
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Take in the marginals of some walks."""
+        players, marginals = arrays["players"], arrays["marginals"]
+        self.moments = self.moments.update(players, marginals)
+        if self.test is not None:
+            self.test = self.test.update(players, marginals)
+
+    @property
+    def decision(self) -> tuple[Decision, ...]:
+        """The decision for each player so far."""
+        if self.test is None:
+            return UNDECIDED * len(self.problem.players)
+        return decide(*self.test.e_values(best=True), error_rate=self.method.error_rate, correction="holm")
+
+    @property
+    def word(self) -> str:
+        """How many players are decided."""
+        return f"{len(self.problem.players) - self.decision.count('undecided')} decided"
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """The means so far."""
+        mean, stderr = mean_and_error(self.moments)
+        error_rate, confidence = (self.method.error_rate, "betting") if self.test is not None else (None, "none")
+        return make_scores(
+            self.problem,
+            self.method.name,
+            mean,
+            stderr,
+            self.moments.count,
+            self.decision,
+            units,
+            seed,
+            error_rate,
+            confidence,
+        )
+
+
+def _start_test(problem: Problem) -> SignTest | None:
+    """A test of signs; none for games without bounds, where it would not hold."""
+    if problem.game.bounds is None:
+        return None
+    reach = problem.game.bounds[1] - problem.game.bounds[0]
+    return SignTest.start(len(problem.players), -reach, reach)
+
+
+def draw_orders(draws: Draws, first: int, count: int, players: int) -> NDArray[np.int64]:
+    """Random orders of the players, one per draw, (count, players).
+
+    Example:
+        >>> draw_orders(Draws(7), first=0, count=2, players=4)
+        array([[3, 2, 0, 1],
+               [0, 1, 3, 2]])
+    """
+    return np.argsort(draws.uniform(first, count, players), axis=1, kind="stable")
+
+
+def walk_masks(orders: NDArray[np.int64], smallest: int) -> NDArray[np.bool_]:
+    """The coalitions of the first smallest..all players of each order, (orders, sizes, players).
+
+    Example:
+        >>> walk_masks(np.array([[2, 0, 1]]), smallest=1).astype(int)
+        array([[[0, 0, 1],
+                [1, 0, 1],
+                [1, 1, 1]]])
+    """
+    place = np.argsort(orders, axis=1)  # (orders, players): when each player joins
+    sizes = np.arange(smallest, orders.shape[1] + 1)
+    return place[:, None, :] < sizes[:, None]
+
+
+def reversed_joiners(orders: NDArray[np.int64], smallest: int) -> NDArray[np.int64]:
+    """Orders in which the same players join the same first ones, the last of them first, (orders, players).
+
+    A player that joined k others now joins smallest + players - 1 - k: again any size is as likely as any other.
+
+    Example:
+        >>> reversed_joiners(np.array([[3, 1, 0, 2]]), smallest=1)
+        array([[3, 2, 0, 1]])
+    """
+    return np.concatenate([orders[:, :smallest], orders[:, smallest:][:, ::-1]], axis=1)
+
+
+def mean_and_error(moments: EmpiricalBernstein) -> tuple[Array, Array]:
+    """The means and their standard errors, (players,) each; NaN where there are too few observations."""
+    count = moments.count.astype(np.float64)
+    mean = np.where(count > 0, moments.mean, np.nan)
+    variance = np.divide(moments.squares, count - 1, out=np.full(len(count), np.nan), where=count > 1)
+    return mean, np.sqrt(variance / np.maximum(count, 1))

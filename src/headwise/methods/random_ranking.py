@@ -1,0 +1,62 @@
+"""A random ranking: the control that every ranking has to beat."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.draws import Draws
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.results import UNDECIDED, make_scores
+from headwise.scores import HeadScores
+
+
+@dataclass(frozen=True)
+class RandomRanking:
+    """Values drawn evenly from 0 to 1, the same for every language under one seed."""
+
+    name: str = "random"
+
+    def start(self, problem: Problem, seed: int) -> "RandomRounds":
+        """Begin work on a problem."""
+        return RandomRounds(problem, seed)
+
+
+class RandomRounds:
+    """One draw."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        self.value: Arrays | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the draw is there."""
+        return self.value is not None
+
+    @property
+    def next_units(self) -> float:
+        """Nothing is asked of the model."""
+        return 0.0
+
+    @property
+    def word(self) -> str:
+        """What it is."""
+        return "drawn"
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
+        """The values of all players."""
+        value = Draws(self.seed, "random ranking").uniform(first_draw, 1, len(self.problem.players))[0]
+        return {"value": value, "units": np.array(0.0)}, 1
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Take in the draw."""
+        self.value = arrays
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """The values; nothing is decided."""
+        n = len(self.problem.players)
+        value = np.full(n, np.nan) if self.value is None else self.value["value"]
+        return make_scores(
+            self.problem, "random", value, np.full(n, np.nan), np.zeros(n), UNDECIDED * n, units, seed,
+            confidence="none: random", estimand="random",
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Scores out of what a method knows, with their provenance."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from headwise.methods.base import Problem
+from headwise.scores import HeadScores, Provenance
+from headwise.stats import Decision
+
+#: The decision about a player that nothing is decided about, to be repeated.
+UNDECIDED: tuple[Decision, ...] = ("undecided",)
+
+_LIBRARIES = ("headwise", "torch", "transformers")
+
+
+def make_scores(
+    problem: Problem,
+    method: str,
+    value: ArrayLike,
+    stderr: ArrayLike,
+    count: ArrayLike,
+    decision: Sequence[Decision],
+    units: float,
+    seed: int,
+    error_rate: float | None = None,
+    confidence: str = "",
+    estimand: str | None = None,
+) -> HeadScores:
+    """The scores of a problem's players; the estimand is the problem's unless the method has one of its own."""
+    kinds = list(problem.players.owners)
+    provenance = Provenance(
+        method=method,
+        estimand=estimand or problem.estimand.name,
+        game=problem.game.name,
+        language=problem.language,
+        seed=seed,
+        units=units,
+        error_rate=error_rate,
+        confidence=confidence,
+        model=problem.heads.model,
+        fingerprint=problem.heads.fingerprint,
+        data=problem.data,
+        versions={name: version(name) for name in _LIBRARIES},
+    )
+    return HeadScores(
+        players=problem.players.names,
+        value=tuple(np.asarray(value, dtype=np.float64).tolist()),
+        stderr=tuple(np.asarray(stderr, dtype=np.float64).tolist()),
+        count=tuple(np.asarray(count, dtype=np.int64).tolist()),
+        decision=tuple(decision),
+        provenance=provenance,
+        kind=kinds[0],
+    )

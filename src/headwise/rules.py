@@ -1,0 +1,85 @@
+"""Rules that turn scores into masks: which players go."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from headwise.errors import HeadwiseError
+from headwise.heads import HeadMap
+from headwise.masks import HeadMask
+from headwise.scores import HeadScores
+
+
+def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
+    """The rule without a parameter: what is harmful is off, everything else stays on.
+
+    Args:
+        scores: The scores.
+        heads: Head map of the model that they belong to.
+
+    Raises:
+        MaskMismatchError: The scores belong to a model of another shape or with other weights.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from headwise import Provenance, find_heads
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> heads = find_heads(BertModel(config))
+        >>> scores = HeadScores(heads.players(), (0.5, -0.25), (0.1, 0.1), (9, 9), ("helpful", "harmful"),
+        ...                     Provenance("stars", "full"))
+        >>> harmful_mask(scores, heads).off
+        ('encoder.0.1',)
+    """
+    return _without(scores, heads, scores.decided("harmful"))
+
+
+def lowest_mask(scores: HeadScores, heads: HeadMap, count: int) -> HeadMask:
+    """So many players off, those with the lowest values, decided or not.
+
+    Args:
+        scores: The scores.
+        heads: Head map of the model that they belong to.
+        count: How many players go.
+
+    Raises:
+        HeadwiseError: There are not so many players with a value.
+        MaskMismatchError: The scores belong to a model of another shape or with other weights.
+    """
+    ranked = scores.ranked()
+    if not 0 <= count <= len(ranked):
+        raise HeadwiseError(f"{count} players cannot go: 0 to {len(ranked)} of {len(scores.players)} have a value")
+    return _without(scores, heads, ranked[:count])
+
+
+def lowest_share_mask(scores: HeadScores, heads: HeadMap, share: float) -> HeadMask:
+    """A share of the players off, those with the lowest values; the number is rounded.
+
+    Args:
+        scores: The scores.
+        heads: Head map of the model that they belong to.
+        share: Which share of the players goes, from 0 to 1.
+
+    Raises:
+        HeadwiseError: The share is no share, or too few players have a value.
+        MaskMismatchError: The scores belong to a model of another shape or with other weights.
+    """
+    if not 0 <= share <= 1:
+        raise HeadwiseError(f"a share is between 0 and 1, not {share}")
+    return lowest_mask(scores, heads, round(share * len(scores.players)))
+
+
+def _without(scores: HeadScores, heads: HeadMap, off: Iterable[str]) -> HeadMask:
+    """The mask that turns players off, made of what the scores say they belong to and held against the model."""
+    players, gone, origin = _members(heads, scores.players), set(_members(heads, off)), scores.provenance
+    on = tuple(name not in gone for name in players)
+    mask = HeadMask(players, on, scores.kind, origin.model, origin.fingerprint, origin.language)
+    mask.check(heads)
+    return dataclasses.replace(mask, model=heads.model, fingerprint=heads.fingerprint)
+
+
+def _members(heads: HeadMap, names: Iterable[str]) -> tuple[str, ...]:
+    """The heads behind names: a head, a block or a layer is itself, `decoder.3.kv1` all heads that share its keys."""
+    groups: dict[str, list[str]] = {}
+    for site in heads.sites:
+        for name, kv in zip(site.players, site.kv_of, strict=True):
+            groups.setdefault(f"{site.name}.kv{kv}", []).append(name)
+    return tuple(member for name in names for member in groups.get(name, [name]))

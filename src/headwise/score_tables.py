@@ -1,0 +1,117 @@
+"""Scores as one parquet table, for pandas, DuckDB and spreadsheets: a row for each player and language."""
+
+import dataclasses
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import HeadwiseError
+from headwise.scores import FORMAT, VERSION, HeadScores
+
+#: Columns that scores are made of; `language` comes first, and is there for people.
+_COLUMNS = ("player", "value", "stderr", "count", "decision")
+_KEY = b"headwise"
+
+
+def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> None:
+    """Write scores into one parquet file, atomically; where they come from is in its metadata.
+
+    Args:
+        scores: The scores, one set after the other.
+        path: The file.
+
+    Raises:
+        HeadwiseError: The package pyarrow is missing, or the file cannot be written.
+
+    Example:
+        >>> from headwise.scores import Provenance
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.1, 0.1), (9, 9),
+        ...                     ("helpful", "harmful"), Provenance("stars", "full", language="zh"))
+        >>> save_table([scores], Path(folder.name) / "scores.parquet")
+        >>> load_table(Path(folder.name) / "scores.parquet") == (scores,)
+        True
+        >>> folder.cleanup()
+    """
+    arrow, parquet = pyarrow_modules()
+    data: dict[str, list[Any]] = {
+        "language": [each.provenance.language for each in scores for _ in each.players],
+        "player": [name for each in scores for name in each.players],
+        "value": [float(value) for each in scores for value in each.value],
+        "stderr": [float(error) for each in scores for error in each.stderr],
+        "count": [int(count) for each in scores for count in each.count],
+        "decision": [decision for each in scores for decision in each.decision],
+    }
+    types = (arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), arrow.int64(), arrow.string())
+    sets = [
+        {"players": each.kind, "rows": len(each.players), "provenance": dataclasses.asdict(each.provenance)}
+        for each in scores
+    ]
+    about = json.dumps({"format": FORMAT, "version": VERSION, "scores": sets})
+    schema = arrow.schema(list(zip(data, types, strict=True)), metadata={_KEY: about.encode()})
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(arrow.table(data, schema=schema), sink)
+    _write(Path(path), sink.getvalue().to_pybytes())
+
+
+def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
+    """Read the scores that `save_table` wrote.
+
+    Raises:
+        HeadwiseError: The file is missing or not a table of scores, or the package pyarrow is missing.
+    """
+    arrow, parquet = pyarrow_modules()
+    try:
+        table = parquet.read_table(arrow.BufferReader(Path(path).read_bytes()))
+        about = json.loads((table.schema.metadata or {})[_KEY])
+    except FileNotFoundError:
+        raise HeadwiseError(f"{path}: no such file") from None
+    except OSError as error:
+        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
+    except (arrow.ArrowException, KeyError, ValueError):
+        raise HeadwiseError(f"{path}: not a table of scores: read one that headwise wrote") from None
+    if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
+        raise HeadwiseError(f"{path}: version {about.get('version')} of {about.get('format')}: this reads {VERSION}")
+    try:
+        return _sets(table.select(_COLUMNS).to_pylist(), about["scores"])
+    except (arrow.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise HeadwiseError(f"{path}: not a complete table of scores: {error!r}") from None
+
+
+def _sets(rows: list[dict[str, Any]], about: list[dict[str, Any]]) -> tuple[HeadScores, ...]:
+    """The sets of scores that rows, one set after the other, belong to."""
+    if sum(each["rows"] for each in about) != len(rows):
+        raise ValueError(f"{len(rows)} rows")
+    found, start = [], 0
+    for each in about:
+        found.append(HeadScores.from_dict({**each, "rows": rows[start : start + each["rows"]]}))
+        start += each["rows"]
+    return tuple(found)
+
+
+def pyarrow_modules() -> tuple[Any, Any]:
+    """The package pyarrow and its part for parquet.
+
+    Raises:
+        HeadwiseError: It is missing.
+    """
+    try:
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise HeadwiseError("tables of scores need the package pyarrow: pip install 'headwise[hub]'") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Under a temporary name, then renamed: a reader never sees half a file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise HeadwiseError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,203 @@
+"""Targeted pruning: each language without its harmful heads, judged on test data beside the usual controls.
+
+For each language the heads are scored on dev examples; those decided harmful go. The same number of heads by Michel's
+sensitivities and by chance (ten times) are the controls. Two masks that need no scores of the language itself stand
+beside them: the source language's (zero-shot), and one of all languages together (pooled).
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headwise.files import write_json
+from headwise.heads import HeadMap
+from headwise.masks import HeadMask
+from headwise.methods import Budget, find_method, score
+from headwise.methods.base import Problem
+from headwise.rules import harmful_mask, lowest_mask
+from headwise.runs import open_run
+from headwise.scores import HeadScores
+from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
+from headwise.stats import PairedTest
+from headwise.studies.testing import Bench, open_bench
+
+#: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
+_POOLED_ERRORS = 3.5
+
+
+@dataclass(frozen=True)
+class TargetedPlan:
+    """What a targeted study is asked.
+
+    Attributes:
+        scoring: How heads are scored.
+        test_split: The split that masks are judged on.
+        source: The language that the model was tuned on, whose mask is tried on all.
+        randoms: How many random masks of the same size.
+        resamples: Resamples of the paired bootstrap.
+    """
+
+    scoring: ScoringPlan
+    test_split: str = "test"
+    source: str = "en"
+    randoms: int = 10
+    resamples: int = 10_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one mask does to one language.
+
+    Attributes:
+        value: The metric on test data, in percent.
+        removed: Heads that are off.
+        test: How it differs from no mask.
+    """
+
+    value: float
+    removed: int
+    test: PairedTest
+
+
+@dataclass(frozen=True)
+class LanguageOutcome:
+    """What masks do to one language.
+
+    Attributes:
+        base: The metric without a mask.
+        examples: Test examples.
+        masks: The outcome of each mask: `targeted`, `michel`, `zero-shot`, `pooled`, as far as there are any.
+        randoms: The metric under each random mask.
+    """
+
+    base: float
+    examples: int
+    masks: Mapping[str, Outcome]
+    randoms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TargetedStudy:
+    """What a targeted study found.
+
+    Attributes:
+        folder: The run folder.
+        metric: The metric's name.
+        languages: What it found for each language.
+        scores: The scores of each language.
+        seconds: What scoring took, by language.
+        notes: What must be said with it.
+    """
+
+    folder: Path
+    metric: str
+    languages: Mapping[str, LanguageOutcome]
+    scores: Mapping[str, HeadScores]
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:
+    """Run the study, or go on with one that was stopped.
+
+    Args:
+        plan: What to do.
+        out: The run folder.
+        progress: Called as work goes on.
+    """
+    folder = Path(out)
+    scored = run_scoring(plan.scoring, folder / "scoring", progress=progress)
+    scores = {language: each.scores for language, each in scored.languages.items()}
+    with open_run(folder, {**_config(plan), "languages": list(scores)}) as run:
+        names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
+        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal)
+        masks = choose_masks(plan, bench.heads, scores)
+        found = {}
+        for done, language in enumerate(scores):
+            if progress is not None:
+                progress(done, len(scores), f"testing {language}")
+            found[language] = _judge(plan, bench, language, masks[language], scores[language])
+        if progress is not None:
+            progress(len(scores), len(scores), "tested")
+    study = TargetedStudy(
+        folder, bench.task.metric.name, found, scores, {k: v.seconds for k, v in scored.languages.items()}, scored.notes
+    )
+    write_json(folder / "targeted.json", study_to_dict(study))
+    return study
+
+
+def choose_masks(
+    plan: TargetedPlan, heads: HeadMap, scores: Mapping[str, HeadScores]
+) -> dict[str, dict[str, HeadMask]]:
+    """The masks to try on each language."""
+    harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
+    problems, _ = make_problems(plan.scoring)
+    shared = {"pooled": pooled_mask(scores, heads)} if len(scores) > 1 else {}
+    if plan.source in harmful:
+        shared["zero-shot"] = harmful[plan.source]
+    return {
+        language: {"targeted": mask, "michel": michel_mask(problems[language], len(mask.off)), **shared}
+        for language, mask in harmful.items()
+    }
+
+
+def michel_mask(problem: Problem, count: int) -> HeadMask:
+    """The mask without the heads that the loss is least sensitive to."""
+    return lowest_mask(score(find_method("michel"), problem, Budget()), problem.heads, count)
+
+
+def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:
+    """The mask without the heads whose mean value over languages is clearly negative.
+
+    Aligned languages share their draws, so errors do not average out: their mean stands for the error of the mean.
+    """
+    value = np.mean([each.values() for each in scores.values()], axis=0)
+    error = np.mean([each.stderr for each in scores.values()], axis=0)
+    players = next(iter(scores.values())).players
+    off = [name for name, low in zip(players, value + _POOLED_ERRORS * error < 0, strict=True) if low]
+    return HeadMask.without(heads, off)
+
+
+def _judge(
+    plan: TargetedPlan, bench: Bench, language: str, masks: Mapping[str, HeadMask], scores: HeadScores
+) -> LanguageOutcome:
+    """Measure one language under all masks."""
+    base = bench.statistics(language)
+    outcomes = {}
+    for name, mask in masks.items():
+        statistics = bench.statistics(language, mask)
+        test = bench.compare(base, statistics, plan.resamples)
+        outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
+    size = outcomes["targeted"].removed
+    randoms = tuple(
+        bench.value(bench.statistics(language, random_mask(scores, bench.heads, size, seed)))
+        for seed in range(plan.randoms)
+    )
+    return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
+
+
+def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:
+    """A mask without heads chosen by chance."""
+    order = np.random.default_rng([seed, 7]).permutation(len(scores.players))
+    return HeadMask.without(heads, [scores.players[place] for place in order[:count]])
+
+
+def study_to_dict(study: TargetedStudy) -> dict[str, object]:
+    """The study's figures as plain data."""
+    return {
+        "metric": study.metric,
+        "languages": {language: dataclasses.asdict(each) for language, each in study.languages.items()},
+        "seconds": dict(study.seconds),
+        "notes": list(study.notes),
+    }
+
+
+def _config(plan: TargetedPlan) -> dict[str, object]:
+    """What the measurements depend on, flat: the budget may grow."""
+    whole = dataclasses.asdict(plan)
+    scoring = whole.pop("scoring")
+    return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}

@@ -1,0 +1,89 @@
+"""Masks on test data: every language and mask measured once, kept in the run's journal, and compared with no mask."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.data.dataset import Dataset
+from headwise.data.opening import open_dataset
+from headwise.errors import HeadwiseError
+from headwise.gates import gated
+from headwise.heads import HeadMap, find_heads
+from headwise.masks import HeadMask
+from headwise.models import load_model, load_tokenizer
+from headwise.runs import Journal
+from headwise.stats import PairedTest, paired_bootstrap
+from headwise.tasks import Task, evaluate
+from headwise.tasks.dispatch import task_of
+from headwise.tasks.task import Piece
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A model and the data that masks are judged on.
+
+    Attributes:
+        model: The model.
+        tokenizer: Its tokenizer.
+        task: The task.
+        data: The data.
+        split: The split that is judged on: never one that masks were made from.
+        journal: Where measurements are kept, so that nothing is measured twice.
+    """
+
+    model: Any
+    tokenizer: Any
+    task: Task
+    data: Dataset
+    split: str
+    journal: Journal
+
+    @cached_property
+    def heads(self) -> HeadMap:
+        """The model's head map."""
+        return find_heads(self.model)
+
+    def statistics(self, language: str, mask: HeadMask | None = None) -> Array:
+        """What each test example adds to the metric under a mask, (examples, statistics)."""
+        chosen = mask or HeadMask.full(self.heads)
+        name = f"{self.split} {language} {_name(chosen)}"
+        for kept in self.journal.rounds(name):
+            return np.asarray(kept.arrays["statistics"])
+        examples = self.data.examples(language, self.split)
+        with gated(self.model, chosen, heads=self.heads):
+            found = evaluate(self.model, self.task, examples, self.tokenizer).statistics
+        self.journal.record(name, 0, {"statistics": found}, first_draw=0, draws=0)
+        return found
+
+    def value(self, statistics: Array) -> float:
+        """The metric, in percent."""
+        return float(self.task.metric.value(statistics.sum(0)))
+
+    def compare(self, base: Array, other: Array, resamples: int) -> PairedTest:
+        """How a mask differs from none."""
+        [found] = paired_bootstrap(base, [other], cast(Callable[[Array], Array], self.task.metric.value), resamples)
+        return found
+
+
+def open_bench(model: str, task: str, data: str, split: str, piece: str, journal: Journal) -> Bench:
+    """A bench of a model and data by name.
+
+    Raises:
+        HeadwiseError: The model or the data do not exist, or the task is not one of labels.
+    """
+    loaded, tokenizer = load_model(model), load_tokenizer(model)
+    found = task_of(loaded, task, cast(Piece, piece))
+    if not isinstance(found, Task) or tokenizer is None:
+        raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
+    return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal)
+
+
+def _name(mask: HeadMask) -> str:
+    return hashlib.sha256(" ".join((mask.kind, *sorted(mask.off))).encode()).hexdigest()[:16]

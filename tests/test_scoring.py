@@ -1,0 +1,250 @@
+"""Scoring by name: problems, run folders, budgets, and what is found again in them."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwise import HeadMask, HeadScores, HeadwiseError
+from headwise.data.dataset import Dataset
+from headwise.data.examples import WordExample
+from headwise.data.opening import open_dataset
+from headwise.methods import Estimand
+from headwise.results import compare_runs, find_mask, list_runs, load_scores
+from headwise.runs.config import read_config
+from headwise.score_tables import load_table
+from headwise.scoring import (
+    ScoringPlan,
+    choose_examples,
+    find_estimand,
+    fingerprint_examples,
+    language_codes,
+    make_problems,
+    run_scoring,
+)
+from headwise.tasks.encoding import Encoded
+from tests.scoring_world import DRAWS, Dawdler, save_data, save_model
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> ScoringPlan:
+    """A plan for a tiny tagger on tiny treebanks."""
+    folder = tmp_path_factory.mktemp("world")
+    return ScoringPlan(
+        model=str(save_model(folder / "model")),
+        task="pos",
+        data=str(save_data(folder / "data")),
+        languages="en,sw",
+        method="dawdler",
+        budget=40,
+    )
+
+
+@pytest.fixture(autouse=True)
+def dawdler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+
+
+def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    found = run_scoring(world, tmp_path / "run", progress=lambda *how: seen.append(how))
+    assert list(found.languages) == ["en", "sw"]
+    english = found.languages["en"]
+    assert (english.examples, english.cut, english.finished) == (4, 0, True)
+    assert english.scores.provenance.units == 40
+    assert english.scores.provenance.language == "en"
+    assert english.seconds > 0
+    assert HeadScores.load(tmp_path / "run" / "scores" / "en.json") == english.scores
+    mask = HeadMask.load(tmp_path / "run" / "masks" / "en.json")
+    assert mask.off == english.scores.decided("harmful")
+    assert mask.off
+    assert mask.language == "en"
+    assert load_table(tmp_path / "run" / "scores.parquet") == tuple(each.scores for each in found.languages.values())
+    assert seen[0] == (8, 80, "en: 8 draws")
+    assert seen[-1] == (80, 80, "sw: 40 draws")
+
+
+def test_a_finished_run_is_only_read_again(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_scoring(world, tmp_path / "run")
+    monkeypatch.setattr("tests.scoring_world.DawdlerRounds.draw", lambda *_: pytest.fail("nothing is left to do"))
+    assert run_scoring(world, tmp_path / "run").languages == first.languages
+
+
+def test_a_larger_budget_extends_and_ends_like_one_run(world: ScoringPlan, tmp_path: Path) -> None:
+    more = dataclasses.replace(world, budget=80)
+    run_scoring(world, tmp_path / "run")
+    extended, whole = run_scoring(more, tmp_path / "run"), run_scoring(more, tmp_path / "whole")
+    for language in ("en", "sw"):
+        assert extended.languages[language].scores == whole.languages[language].scores
+    with pytest.raises(HeadwiseError, match="'budget' is 80 there and can only grow, not become 40"):
+        run_scoring(world, tmp_path / "run")
+
+
+def test_a_run_stopped_by_ctrl_c_goes_on(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOP_AT", "3")
+    with pytest.raises(KeyboardInterrupt):
+        run_scoring(world, tmp_path / "run")
+    assert not (tmp_path / "run" / "scores").exists()
+    monkeypatch.delenv("STOP_AT")
+    for name in ("run", "whole"):
+        run_scoring(world, tmp_path / name)
+    for language in ("en", "sw"):
+        files = [(tmp_path / name / "scores" / f"{language}.json").read_bytes() for name in ("run", "whole")]
+        assert files[0] == files[1]
+
+
+def test_time_ends_a_run_that_can_go_on(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAUSE", "0.6")
+    found = run_scoring(dataclasses.replace(world, languages="en"), tmp_path / "run", seconds=0.1)
+    assert not found.languages["en"].finished
+    assert 0 < found.languages["en"].scores.provenance.units < 40
+    monkeypatch.delenv("PAUSE")
+    found = run_scoring(dataclasses.replace(world, languages="en"), tmp_path / "run")
+    assert found.languages["en"].finished
+    assert found.languages["en"].seconds > 0.6, "time of earlier sittings counts"
+
+
+def test_the_config_tells_all_there_is_to_repeat(world: ScoringPlan, tmp_path: Path) -> None:
+    run_scoring(dataclasses.replace(world, options={"rounds": 2}, estimand="truncated"), tmp_path / "run")
+    config = read_config(tmp_path / "run")
+    assert config["options"] == {"error_rate": 0.1, "rounds": 2}
+    assert (config["estimand"], config["languages"], config["seed"]) == ("truncated(0.5)", ["en", "sw"], 0)
+    assert set(config["examples"]) == {"en", "sw"}
+    again = {key: config[key] for key in (field.name for field in dataclasses.fields(ScoringPlan))}
+    assert run_scoring(ScoringPlan(**{**again, "languages": "en,sw"}), tmp_path / "run")
+
+
+def test_changed_data_are_noticed(world: ScoringPlan, tmp_path: Path) -> None:
+    plan = dataclasses.replace(world, data=str(save_data(tmp_path / "data")))
+    run_scoring(plan, tmp_path / "run")
+    treebank = tmp_path / "data" / "ud" / "sw_toy-ud-dev.conllu"
+    treebank.write_text(treebank.read_text().replace("VERB", "NOUN"))
+    with pytest.raises(HeadwiseError, match=r"holds a run with 'examples\.sw'"):
+        run_scoring(plan, tmp_path / "run")
+
+
+def test_a_budget_below_one_round_is_refused(world: ScoringPlan, tmp_path: Path) -> None:
+    with pytest.raises(HeadwiseError, match=f"--budget: 7 units do not pay .* may take {DRAWS}: raise it"):
+        run_scoring(dataclasses.replace(world, budget=7), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("players", "count"), [("heads", 12), ("ffn", 3), ("layers", 3), ("kv", 12)])
+def test_any_players_can_be_scored(world: ScoringPlan, tmp_path: Path, players: str, count: int) -> None:
+    plan = dataclasses.replace(world, players=players, languages="en")
+    scores = run_scoring(plan, tmp_path / players).languages["en"].scores
+    assert len(scores.players) == count
+    mask = HeadMask.load(tmp_path / players / "masks" / "en.json")
+    assert mask.kind == scores.kind == ("heads" if players == "kv" else players)
+    assert len(mask.off) == len(scores.decided("harmful"))
+
+
+def test_problems_are_what_the_plan_says(world: ScoringPlan) -> None:
+    plan = dataclasses.replace(world, game="accuracy", estimand="truncated(0.25)", limit=2, bfloat16=True)
+    problems, notes = make_problems(plan)
+    problem = problems["sw"]
+    assert (problem.game.name, problem.estimand, len(problem.examples)) == ("accuracy", Estimand(0.25), 2)
+    assert problem.settings.bfloat16
+    assert problem.data != problems["en"].data
+    assert len(notes) == 1
+    assert "aligned" in notes[0]
+
+
+def examples_of(*ids: str) -> tuple[WordExample, ...]:
+    return tuple(WordExample(each, ("w",), ("X",)) for each in ids)
+
+
+def dataset_of(load: Callable[[str, str], Any]) -> Dataset:
+    return Dataset("toy", ("en", "sw", "fi"), ("dev",), load)
+
+
+def test_aligned_languages_use_the_same_items_in_the_same_order() -> None:
+    ids = [str(number) for number in range(20)]
+    found = {"en": examples_of(*ids), "sw": examples_of(*ids[:0:-1])}
+    chosen, note = choose_examples(dataset_of(lambda language, _: found[language]), ["en", "sw"], "dev", 3)
+    assert [each.id for each in chosen["en"]] == [each.id for each in chosen["sw"]] == ["1", "2", "3"]
+    assert "are aligned" in note
+
+
+@pytest.mark.parametrize("shared", [(), ("1",)])
+def test_languages_that_share_little_keep_their_own_items(shared: tuple[str, ...]) -> None:
+    found = {"en": examples_of("a", "b", *shared), "sw": examples_of("c", *shared)}
+    chosen, note = choose_examples(dataset_of(lambda language, _: found[language]), ["en", "sw"], "dev")
+    assert chosen == found
+    assert "do not share their items" in note
+
+
+def test_examples_are_read_once_and_one_language_needs_no_note() -> None:
+    calls: list[str] = []
+
+    def load(language: str, split: str) -> tuple[WordExample, ...]:
+        calls.append(language)
+        return examples_of("a")
+
+    assert choose_examples(dataset_of(load), ["en"], "dev") == ({"en": examples_of("a")}, "")
+    choose_examples(dataset_of(load), ["en", "sw"], "dev")
+    assert calls == ["en", "en", "sw"]
+
+
+def test_a_fingerprint_depends_on_ids_tokens_and_labels() -> None:
+    examples, encoded = examples_of("a", "b"), [Encoded((1, 2), (0,), (3,)), Encoded((1,), (0,), (4,))]
+    found = {fingerprint_examples(examples, encoded)}
+    found.add(fingerprint_examples(examples_of("a", "c"), encoded))
+    found.add(fingerprint_examples(examples, [encoded[0], Encoded((2,), (0,), (4,))]))
+    found.add(fingerprint_examples(examples, [encoded[0], Encoded((1,), (0,), (5,))]))
+    found.add(fingerprint_examples(examples, [encoded[0], Encoded((1,), (-1,), (4,))]))
+    found.add(fingerprint_examples(examples[::-1], encoded[::-1]))
+    assert len(found) == 6
+    assert fingerprint_examples(examples, encoded) in found
+
+
+def test_estimands_have_names() -> None:
+    assert [find_estimand(name).share for name in ("full", "truncated", "truncated(.3)")] == [0.0, 0.5, 0.3]
+    for wrong in ("half", "truncated(1)", "truncated(-0.5)", "truncated(x)", "full(0.5)"):
+        with pytest.raises(HeadwiseError, match="--estimand is 'full', 'truncated' or"):
+            find_estimand(wrong)
+
+
+def test_languages_are_a_list_or_all(world: ScoringPlan) -> None:
+    dataset = open_dataset(world.data, "pos")
+    assert language_codes("all", dataset) == ["en", "fi", "sw"]
+    assert language_codes(" sw, en,sw", dataset) == ["sw", "en"]
+    with pytest.raises(HeadwiseError, match="--languages names no language"):
+        language_codes(" ,", dataset)
+
+
+def test_folders_have_safe_names() -> None:
+    plan = ScoringPlan("../models/my tagger", "pos", "phrasebook")
+    assert str(plan.folder) == "runs/models-my-tagger-pos-stars"
+
+
+def test_runs_are_compared_listed_and_pruned_from(world: ScoringPlan, tmp_path: Path) -> None:
+    run_scoring(world, tmp_path / "runs" / "a")
+    run_scoring(dataclasses.replace(world, seed=1, languages="sw,fi"), tmp_path / "runs" / "b")
+    assert list(load_scores(tmp_path / "runs" / "b")) == ["fi", "sw"]
+    compared = compare_runs(tmp_path / "runs" / "a", tmp_path / "runs" / "b")
+    assert list(compared) == ["sw"]
+    assert compared["sw"].compared == 12
+    assert [config["seed"] for config in list_runs(tmp_path / "runs").values()] == [0, 1]
+    assert list_runs(tmp_path / "nowhere") == {}
+    mask = tmp_path / "runs" / "a" / "masks" / "sw.json"
+    assert find_mask(str(tmp_path / "runs" / "a"), None, "sw") == (world.model, mask)
+    assert find_mask("model", mask, None) == ("model", mask)
+
+
+def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Path) -> None:
+    run_scoring(dataclasses.replace(world, languages="en"), tmp_path / "en")
+    run_scoring(dataclasses.replace(world, languages="fi"), tmp_path / "fi")
+    with pytest.raises(HeadwiseError, match=r"en has scores of en, .*fi of fi: none in common"):
+        compare_runs(tmp_path / "en", tmp_path / "fi")
+    with pytest.raises(HeadwiseError, match="has no mask for --language sw: it has en"):
+        find_mask(str(tmp_path / "en"), None, "sw")
+    with pytest.raises(HeadwiseError, match="no run there"):
+        load_scores(tmp_path)
+    (tmp_path / "en" / "scores" / "en.json").unlink()
+    with pytest.raises(HeadwiseError, match="the run has no scores yet"):
+        load_scores(tmp_path / "en")
+    for mask, language in ((None, None), (Path("m.json"), "en")):
+        with pytest.raises(HeadwiseError, match="give a model and --mask, or a run folder and --language"):
+            find_mask("model", mask, language)
