@@ -21,9 +21,9 @@ from headwise.runs import open_run
 from tests.methods.worlds import tiny_problem
 
 problem = tiny_problem("xlm-roberta")
-with open_run(sys.argv[1], {"seed": 3, "budget": 20_000}) as run:
+with open_run(sys.argv[1], {"seed": 3, "budget": 150_000}) as run:
     print("ready", flush=True)
-    found = score(Stars(bases=4, flips=4), problem, Budget(20_000), 3, run.journal, "zh")
+    found = score(Stars(bases=4, flips=4), problem, Budget(150_000), 3, run.journal, "zh")
 found.save(sys.argv[2])
 """
 

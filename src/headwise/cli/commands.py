@@ -1,6 +1,5 @@
 """The commands, each a thin layer over one function of the library."""
 
-import dataclasses
 import json
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +13,8 @@ from headwise import __version__
 from headwise.architectures import FAMILIES
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.score import compare_command, score_command
+from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tasks import evaluate_command, tune_command
-from headwise.demo import run_demo
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.games import GAMES
@@ -25,6 +24,7 @@ from headwise.methods import METHODS
 from headwise.models import default_names, load_model, load_skeleton, load_tokenizer
 from headwise.pruning import fold, save_pruned, shrink
 from headwise.results import find_mask, list_runs
+from headwise.studies import plan_names
 from headwise.tasks.task import TASKS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -33,6 +33,9 @@ app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
 app.command(name="score")(score_command)
 app.command(name="compare")(compare_command)
+app.command(name="study")(study_command)
+app.command(name="report")(report_command)
+app.command(name="demo")(demo_command)
 
 
 class Export(StrEnum):
@@ -51,6 +54,7 @@ class Listing(StrEnum):
     tasks = "tasks"
     methods = "methods"
     games = "games"
+    studies = "studies"
     runs = "runs"
 
 
@@ -117,30 +121,22 @@ def prune(
         typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
 
 
-@app.command()
-def demo(as_json: AsJson = False) -> None:
-    """Prune a small model, save it, load it again and compare: offline, in seconds."""
-    result = run_demo()
-    if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(result)))
-        return
-    before, after = result.parameters
-    typer.echo(f"A small XLM-R with random weights: {result.heads} heads, {before:,} parameters.")
-    typer.echo(f"Cut out {result.removed} heads, saved, loaded again: {after:,} parameters.")
-    typer.echo(f"Its logits agree with the gated whole model to {result.difference:.1e}")
-    typer.echo(f"(removing the heads changes them by up to {result.effect:.1e}).")
-
-
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures, models that come with it, tasks, methods, games; or your runs."""
+    """List what headwise knows: architectures, models, tasks, methods, games, studies; or your runs."""
     match what:
         case Listing.architectures:
             _list_architectures(as_json)
         case Listing.runs:
             _list_runs(as_json)
         case _:
-            known = {"models": default_names(), "tasks": TASKS, "methods": METHODS, "games": GAMES}
+            known = {
+                "models": default_names(),
+                "tasks": TASKS,
+                "methods": METHODS,
+                "games": GAMES,
+                "studies": plan_names(),
+            }
             names = known[what.value]
             typer.echo(json.dumps({what.value: names}) if as_json else "\n".join(names))
 

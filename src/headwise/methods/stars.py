@@ -4,8 +4,13 @@ A draw is a coalition and an example of its own. At every base the gradient of t
 worth there, for two passes and all players at once, nearly right. At some bases single players are flipped to see what
 they are really worth, and how far the gradient was off. The estimate is the mean of the gradients plus the mean of
 what the flips correct, each flip weighed by one over the chance that it was made. That chance depends on earlier
-rounds alone, so the estimate has no bias however flips are allocated: more to players whose gradients are less
-reliable, or that are still undecided, and some to every player in every round.
+rounds alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are
+less reliable, or that are still undecided, and some to every player in every round.
+
+For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
+The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
+Dividing it by the sum of the weights, which is not quite the same in every run, leaves a bias that falls with the
+number of rounds while the standard error falls with its square root; at more than a few rounds it cannot be seen.
 """
 
 from dataclasses import dataclass
@@ -58,7 +63,7 @@ class Stars:
 
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
-    bases: int = 32
+    bases: int = 16
     gradients: int = 5
     flips: int = 24
     confirm: bool = True
@@ -95,7 +100,9 @@ class StarRounds:
         n = len(problem.players)
         self.sums = {name: np.zeros(n) for name in _SUMS}
         self.blocks = 0
-        self.totals, self.squares = np.zeros((2, n)), np.zeros((2, n))  # of blocks, by value and by hard value
+        # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
+        self.weight, self.weight_squares = np.zeros(n), np.zeros(n)
+        self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
         self.test = self._start_test()
         soft = problem.game if problem.game.differentiable else ProbabilityGame()
         hard = AccuracyGame() if problem.game.differentiable else problem.game
@@ -146,8 +153,12 @@ class StarRounds:
         """Take in the sums of a round."""
         for name in _SUMS:
             self.sums[name] = self.sums[name] + arrays[name]
-        self.blocks += int(arrays["blocks"])
-        self.totals, self.squares = self.totals + arrays["totals"], self.squares + arrays["squares"]
+        blocks, chance = int(arrays["blocks"]), arrays["chance"]
+        self.blocks += blocks
+        self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
+        self.totals = self.totals + chance * arrays["totals"]
+        self.crosses = self.crosses + chance**2 * arrays["totals"]
+        self.squares = self.squares + chance**2 * arrays["squares"]
         if self.test is not None:
             self.test = self.test.update(arrays["players"], arrays["observed"])
         self.__dict__.pop("_known", None)
@@ -162,10 +173,11 @@ class StarRounds:
 
     def estimates(self) -> tuple[Array, Array]:
         """Values and standard errors, (2, players) each: of the game, and of accuracy."""
-        blocks = max(self.blocks, 1)
-        mean = self.totals / blocks
-        variance = (self.squares / blocks - mean**2).clip(0) * blocks / max(blocks - 1, 1)
-        return mean, np.sqrt(variance / blocks) if self.blocks > 1 else np.full_like(mean, np.nan)
+        if not self.blocks:
+            return np.full_like(self.totals, np.nan), np.full_like(self.totals, np.nan)
+        mean = self.totals / self.weight
+        spread = (self.squares - 2 * mean * self.crosses + mean**2 * self.weight_squares).clip(0)
+        return mean, np.sqrt(spread) / self.weight * np.sqrt(self.blocks / max(self.blocks - 1, 1))
 
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
@@ -176,7 +188,10 @@ class StarRounds:
         n = len(self.problem.players)
         (value, hard), (stderr, hard_error) = self.estimates()
         if self.method.confidence == "asymptotic":
-            radius = asymptotic_radius(np.full(n, self.blocks), self.blocks * stderr**2, self.method.error_rate / n)
+            if not self.blocks:
+                return UNDECIDED * n
+            count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
+            radius = asymptotic_radius(count, count * stderr**2, self.method.error_rate / n)
             radius = np.where(self.sums["count"] >= _FEWEST_FLIPS, radius, np.inf)
             found: list[Decision] = [
                 "harmful" if high < 0 else "helpful" if low > 0 else "undecided"
@@ -218,12 +233,12 @@ class StarRounds:
         method, n = self.method, len(self.problem.players)
         blocks = gradients.reshape(method.bases, method.gradients, n)
         at_star = np.take_along_axis(blocks[:, 0], players, axis=1)  # (stars, flips)
-        chance = self.flip_chances()[players]
+        chance = self.flip_chances()
         totals, squares = [], []
         for which in (0, 1):
             slope = self._slope(which)
             corrected = slope * blocks.mean(1)  # (stars, players)
-            correction = (marginals[..., which] - slope[players] * at_star) / chance
+            correction = (marginals[..., which] - slope[players] * at_star) / chance[players]
             np.add.at(corrected, (np.arange(method.bases)[:, None], players), correction)
             totals.append(corrected.sum(0))
             squares.append((corrected**2).sum(0))
@@ -233,6 +248,7 @@ class StarRounds:
         return {
             **sums,
             "blocks": np.array(method.bases),
+            "chance": chance,
             "totals": np.stack(totals),
             "squares": np.stack(squares),
             "players": players.ravel(),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from headwise.stats.streams import Array
 
 #: The number of observations at which the interval is tightest compared with others of its kind.
-_TIGHT_AT = 2000.0
+_TIGHT_AT = 500.0
 #: A variance out of fewer observations than this is not to be trusted.
 FEWEST = 64
 
@@ -25,7 +25,7 @@ def asymptotic_radius(count: ArrayLike, variance: ArrayLike, error_rate: float) 
 
     Example:
         >>> asymptotic_radius([10, 1000], [1.0, 1.0], error_rate=0.05).round(3)
-        array([  inf, 0.108])
+        array([  inf, 0.097])
     """
     t, spread = np.asarray(count, dtype=np.float64), np.sqrt(np.asarray(variance, dtype=np.float64))
     odds = -2 * np.log(error_rate)

@@ -25,6 +25,9 @@ from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
 from headwise.stats import PairedTest
 from headwise.studies.testing import Bench, open_bench
 
+#: Where a finished study's figures are.
+FIGURES = "targeted.json"
+FORMAT, VERSION = "headwise-targeted-study", 1
 #: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
 _POOLED_ERRORS = 3.5
 
@@ -126,7 +129,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     study = TargetedStudy(
         folder, bench.task.metric.name, found, scores, {k: v.seconds for k, v in scored.languages.items()}, scored.notes
     )
-    write_json(folder / "targeted.json", study_to_dict(study))
+    write_json(folder / FIGURES, study_to_dict(study))
     return study
 
 
@@ -189,6 +192,8 @@ def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> He
 def study_to_dict(study: TargetedStudy) -> dict[str, object]:
     """The study's figures as plain data."""
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "metric": study.metric,
         "languages": {language: dataclasses.asdict(each) for language, each in study.languages.items()},
         "seconds": dict(study.seconds),

@@ -1,0 +1,125 @@
+"""Curves: the metric while heads are removed one after the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.report.contents import Curve, Report
+from headwise.report.html import Html, element, isolated, joined
+from headwise.report.numbers import plain, ticks
+from headwise.report.palette import LINES
+
+_WIDTH, _HEIGHT = 320, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 10, 8, 34
+#: A curve is drawn with at most so many points: more could not be seen.
+_POINTS = 49
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The axes that all plots share: from no head to the most, and from the lowest to the highest value."""
+
+    most: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, curves: Sequence[Curve]) -> "_Axes":
+        values = np.array([edge for curve in curves for edge in (*curve.value, *curve.low, *curve.high)])
+        values = values[np.isfinite(values)]
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        most = max((max(curve.removed, default=0) for curve in curves), default=0)
+        return cls(max(most, 1), low, high if high > low else low + 1)
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Pixels per head and per unit of the metric."""
+        return (_WIDTH - _LEFT - _RIGHT) / self.most, (_HEIGHT - _TOP - _BOTTOM) / (self.high - self.low)
+
+    def x(self, removed: float) -> float:
+        return round(_LEFT + self.scale[0] * removed, 1)
+
+    def y(self, value: float) -> float:
+        return round(_TOP + self.scale[1] * (self.high - value), 1)
+
+    def transform(self) -> str:
+        """From data to pixels, so that a curve's points are its data."""
+        across, up = self.scale
+        return f"translate({_LEFT} {_TOP + up * self.high:.3f}) scale({across:.5f} {-up:.5f})"
+
+
+def curves_section(report: Report) -> Html | None:
+    """A plot for every language; None if there are no curves."""
+    curves = [curve for curve in report.curves if curve.removed]
+    if not curves:
+        return None
+    rankings = list(dict.fromkeys(curve.ranking for curve in curves))
+    languages = list(dict.fromkeys(curve.language for curve in curves))
+    axes = _Axes.of(curves)
+    figures = [
+        element(
+            "figure",
+            element("figcaption", element("strong", isolated(language))),
+            _plot(language, [curve for curve in curves if curve.language == language], rankings, axes, report),
+        )
+        for language in languages
+    ]
+    text = f"{report.metric[:1].upper()}{report.metric[1:]} (%) by {report.noun}s removed, lowest ranked first."
+    legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
+    return joined([element("p", text), legend, element("div", *figures, class_="plots")])
+
+
+def _key(place: int, ranking: str) -> Html:
+    line = element("path", d="M0 6h28", class_=f"curve l{place % LINES}")
+    return element("li", element("svg", line, width=28, height=12, aria_hidden="true"), " ", isolated(ranking))
+
+
+def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes: _Axes, report: Report) -> Html:
+    classes = [f"l{rankings.index(curve.ranking) % LINES}" for curve in curves]
+    drawn = [_band(curve, kind) for curve, kind in zip(curves, classes, strict=True) if curve.low]
+    drawn += [_line(curve, kind) for curve, kind in zip(curves, classes, strict=True)]
+    return element(
+        "svg",
+        *_frame(axes, f"{report.noun}s removed"),
+        element("g", *drawn, transform=axes.transform()),
+        element("line", class_="cursor", y1=_TOP, y2=_HEIGHT - _BOTTOM, x1=-9, x2=-9),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        class_="plot",
+        role="img",
+        tabindex="0",
+        aria_label=f"{language}: {report.metric} by {report.noun}s removed",
+        data_noun=f"{report.noun}s removed",
+    )
+
+
+def _frame(axes: _Axes, title: str) -> Iterator[Html]:
+    for value in ticks(axes.low, axes.high):
+        at = axes.y(value)
+        yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=at, y2=at, class_="rule")
+        yield element("text", plain(value, 0 if value == round(value) else 1), x=_LEFT - 6, y=at + 4, text_anchor="end")
+    for value in ticks(0, axes.most):
+        yield element("text", plain(value, 0), x=axes.x(value), y=_HEIGHT - _BOTTOM + 15, text_anchor="middle")
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    yield element("text", title, x=middle, y=_HEIGHT - 4, text_anchor="middle")
+
+
+def _line(curve: Curve, kind: str) -> Html:
+    points = [f"{curve.removed[place]},{curve.value[place]:.1f}" for place in _thinned(curve)]
+    return element("polyline", points=" ".join(points), class_=f"curve {kind}", data_name=curve.ranking)
+
+
+def _band(curve: Curve, kind: str) -> Html:
+    places = _thinned(curve)
+    upper = [f"{curve.removed[place]},{curve.high[place]:.1f}" for place in places]
+    lower = [f"{curve.removed[place]},{curve.low[place]:.1f}" for place in reversed(places)]
+    return element("polygon", points=" ".join(upper + lower), class_=f"band {kind}")
+
+
+def _thinned(curve: Curve) -> list[int]:
+    """Places of the points that are drawn, spread evenly; those without a value are not."""
+    known = [place for place, value in enumerate(curve.value) if np.isfinite(value)]
+    if len(known) <= _POINTS:
+        return known
+    return [known[place] for place in np.linspace(0, len(known) - 1, _POINTS).round().astype(int)]

@@ -1,0 +1,91 @@
+"""Where players stand on a map: heads by layer, feed-forward blocks and layers in one row per stack."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwise.errors import HeadwiseError
+from headwise.heads import Players
+
+_TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
+_HEAD = re.compile(r"(\w+)\.(\d+)\.(\d+)")
+_BLOCK = re.compile(r"(\w+)\.(?:ffn|layer)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One map.
+
+    Attributes:
+        title: What it shows, if the model has more than one.
+        row_names: Labels of its rows, from the top.
+        columns: How many columns it has.
+        places: Which player stands in a row and column; a pruned head's place is empty.
+        row_title: What the rows are, if that has to be said.
+        column_title: What the columns are.
+    """
+
+    title: str
+    row_names: tuple[str, ...]
+    columns: int
+    places: Mapping[tuple[int, int], int]
+    row_title: str
+    column_title: str
+
+    @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """The rows and columns that are empty."""
+        every = ((row, column) for row in range(len(self.row_names)) for column in range(self.columns))
+        return tuple(place for place in every if place not in self.places)
+
+
+def grids(players: tuple[str, ...], kind: Players) -> tuple[Grid, ...]:
+    """The maps of some players, in the order of their stacks.
+
+    Raises:
+        HeadwiseError: A name is not one that headwise gives.
+
+    Example:
+        >>> [grid] = grids(("encoder.0.0", "encoder.0.2", "encoder.1.1"), "heads")
+        >>> grid.row_names, grid.columns, grid.places
+        (('0', '1'), 3, {(0, 0): 0, (0, 2): 1, (1, 1): 2})
+        >>> [grid] = grids(("encoder.ffn.0", "encoder.ffn.1", "decoder.ffn.0"), "ffn")
+        >>> grid.row_names, grid.places
+        (('Encoder', 'Decoder'), {(0, 0): 0, (0, 1): 1, (1, 0): 2})
+    """
+    if kind == "heads":
+        return _head_grids(players)
+    found = [_parse(_BLOCK, name) for name in players]
+    stacks = tuple(dict.fromkeys(stack for stack, _ in found))
+    places = {(stacks.index(stack), int(layer)): place for place, (stack, layer) in enumerate(found)}
+    columns = 1 + max((column for _, column in places), default=-1)
+    return (Grid("", tuple(map(_title, stacks)), columns, places, "", "layer"),) if places else ()
+
+
+def _head_grids(players: tuple[str, ...]) -> tuple[Grid, ...]:
+    stacks: dict[str, dict[tuple[int, int], int]] = {}
+    for place, name in enumerate(players):
+        stack, layer, head = _parse(_HEAD, name)
+        stacks.setdefault(stack, {})[int(layer), int(head)] = place
+    return tuple(
+        Grid(
+            title=_title(stack) if len(stacks) > 1 else "",
+            row_names=tuple(str(layer) for layer in range(1 + max(layer for layer, _ in places))),
+            columns=1 + max(head for _, head in places),
+            places=places,
+            row_title="layer",
+            column_title="head",
+        )
+        for stack, places in stacks.items()
+    )
+
+
+def _parse(pattern: re.Pattern[str], name: str) -> tuple[str, ...]:
+    match = pattern.fullmatch(name)
+    if match is None:
+        raise HeadwiseError(f"{name!r} is no player's name: heads are named like encoder.5.4, blocks encoder.ffn.5")
+    return match.groups()
+
+
+def _title(stack: str) -> str:
+    return _TITLES.get(stack, stack)

@@ -1,0 +1,216 @@
+"""Languages side by side: how alike their heads rank, and which heads they share or differ in."""
+
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.numbers import plain, plural
+from headwise.report.palette import level
+from headwise.scores import HeadScores
+from headwise.stats import spearman_matrix
+
+Array = NDArray[np.float64]
+
+#: A head is agnostic if its value is among so many of the highest in every language.
+TOP = 20
+# Fewer players than this say nothing about rank.
+_FEWEST = 4
+# Pixels per cell, and how much of a language's name a label holds.
+_CELL, _LONGEST = 34, 24
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What several languages have scores of.
+
+    Attributes:
+        languages: The languages.
+        players: The players that have a value in all of them.
+        values: Their values, (languages, players).
+        decisions: Their decisions, (languages, players): 1 helpful, −1 harmful, 0 undecided.
+    """
+
+    languages: tuple[str, ...]
+    players: tuple[str, ...]
+    values: Array
+    decisions: Array
+
+    @property
+    def top(self) -> int:
+        """How many of the highest values count as a language's best: 20, but never more than half."""
+        return min(TOP, len(self.players) // 2)
+
+    def agnostic(self) -> tuple[str, ...]:
+        """The players that are among every language's best."""
+        best = [set(np.argsort(-values, kind="stable")[: self.top].tolist()) for values in self.values]
+        return tuple(self.players[place] for place in sorted(set.intersection(*best)))
+
+    def opposed(self) -> dict[str, Array]:
+        """The decisions on every player that is harmful in one language and helpful in another, (languages,) each.
+
+        First come the specific ones: decided everywhere, and one language stands alone.
+        """
+        found = {
+            name: column
+            for name, column in zip(self.players, self.decisions.T, strict=True)
+            if {-1.0, 1.0} <= set(column.tolist())
+        }
+        return dict(sorted(found.items(), key=lambda item: specific_to(item[1]) is None))
+
+
+def specific_to(decisions: Array) -> int | None:
+    """Which language decides the opposite of all others, all being decided; None if there is no such language.
+
+    Of two languages that differ neither stands alone.
+
+    Example:
+        >>> specific_to(np.array([1.0, -1.0, 1.0])), specific_to(np.array([1.0, -1.0, 0.0]))
+        (1, None)
+    """
+    if len(decisions) < 3 or not decisions.all():
+        return None
+    for sign in (-1.0, 1.0):
+        [alone] = np.nonzero(decisions == sign)
+        if len(alone) == 1:
+            return int(alone[0])
+    return None
+
+
+def shared_scores(scores: Mapping[str, HeadScores]) -> Shared | None:
+    """What can be compared between languages; None if that is nothing: other players, or other estimands."""
+    sets = list(scores.values())
+    if len(sets) < 2 or len({each.provenance.estimand for each in sets}) > 1:
+        return None
+    places = [{name: place for place, name in enumerate(each.players)} for each in sets]
+    known = [
+        {name for name, value in zip(each.players, each.value, strict=True) if not math.isnan(value)} for each in sets
+    ]
+    players = tuple(name for name in sets[0].players if all(name in names for names in known))
+    if len(players) < _FEWEST:
+        return None
+    signs = {"helpful": 1.0, "harmful": -1.0, "undecided": 0.0}
+    values = [[each.value[at[name]] for name in players] for each, at in zip(sets, places, strict=True)]
+    decisions = [[signs[each.decision[at[name]]] for name in players] for each, at in zip(sets, places, strict=True)]
+    return Shared(tuple(scores), players, np.array(values, dtype=np.float64), np.array(decisions))
+
+
+def clustered(rho: Array) -> list[int]:
+    """An order in which languages that correlate stand together: the two closest groups are joined until one is left.
+
+    Example:
+        >>> clustered(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]]))
+        [0, 2, 1]
+    """
+    known = np.nan_to_num(rho)
+    groups = [[place] for place in range(len(known))]
+    while len(groups) > 1:
+        pairs = [(one, other) for one in range(len(groups)) for other in range(one + 1, len(groups))]
+        near, far = max(pairs, key=lambda pair: known[np.ix_(groups[pair[0]], groups[pair[1]])].mean())
+        groups[near] += groups.pop(far)
+    return groups[0]
+
+
+def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None:
+    """The map of rank correlations between languages; None if they cannot be compared."""
+    shared = shared_scores(scores)
+    if shared is None:
+        return None
+    rho = spearman_matrix(list(shared.values))
+    order = clustered(rho)
+    names = [shared.languages[place] for place in order]
+    rho = rho[np.ix_(order, order)]
+    lowest = float(np.where(np.isnan(rho), 1.0, rho).min())
+    floor = -1.0 if lowest < 0 else min(math.floor(10 * lowest) / 10, 0.9)
+    text = (
+        f"Spearman’s rank correlation of the values of {plural(len(shared.players), noun)}. "
+        f"Languages that are alike stand together; colours run from {plain(floor)} to 1."
+    )
+    frame = element("div", _map(names, rho, floor), class_="frame")
+    return joined([element("p", text), frame])
+
+
+def _map(names: list[str], rho: Array, floor: float) -> Html:
+    """The map, a cell being one unit wide, with the languages' names on the left and above."""
+    margin = 0.5 + max(_width(_short(name)) for name in names) * 0.21
+    n = len(names)
+    return element(
+        "svg",
+        *(element("text", _short(name), x=-0.2, y=row + 0.6, text_anchor="end") for row, name in enumerate(names)),
+        *(
+            element("text", _short(name), transform=f"translate({column + 0.6:g} -.2) rotate(-90)")
+            for column, name in enumerate(names)
+        ),
+        *(element("g", *_row(names, rho, floor, row), role="row", transform=f"translate(0 {row})") for row in range(n)),
+        viewBox=f"{-margin:.2f} {-margin:.2f} {n + margin:.2f} {n + margin:.2f}",
+        width=round((n + margin) * _CELL),
+        font_size=".38",
+        class_="likeness",
+        role="grid",
+        aria_label="Rank correlation between languages",
+    )
+
+
+def _row(names: list[str], rho: Array, floor: float, row: int) -> Iterator[Html]:
+    for column, value in enumerate(rho[row].tolist()):
+        step = level(value - floor, 1 - floor) if floor >= 0 else level(value, 1.0)
+        about = f"{names[row]}, {names[column]}\nρ = {plain(value, 3)}"
+        yield element("rect", x=column, class_="none" if step is None else f"s{step}", aria_label=about)
+        if step is not None and row != column:
+            ink = "over" if abs(step) > 10 else "middling" if abs(step) > 8 else None
+            yield element("text", plain(value, 2), x=column + 0.47, y=0.59, text_anchor="middle", class_=ink,
+                          aria_hidden="true")  # fmt: skip
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _width(text: str) -> int:
+    """How wide a text is, in half-width characters."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def common_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None:
+    """Agnostic and specific heads; None if the languages cannot be compared."""
+    shared = shared_scores(scores)
+    if shared is None:
+        return None
+    agnostic, opposed = shared.agnostic(), shared.opposed()
+    chips = element("ul", *(element("li", element("code", name)) for name in agnostic), class_="chips")
+    return joined(
+        [
+            element("h3", f"In every language’s top {shared.top}"),
+            chips if agnostic else element("p", f"No {noun} is."),
+            element("h3", "Harmful in one language, helpful in another"),
+            _opposed_table(shared, opposed, noun) if opposed else element("p", f"No {noun} is."),
+        ]
+    )
+
+
+def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> Html:
+    alone = sum(specific_to(decisions) is not None for decisions in opposed.values())
+    specific = ": decided in every language, and one language (in bold) stands alone" if alone else ""
+    text = f"{plural(len(opposed), noun)}, {alone or 'none'} of them specific to one language{specific}."
+    titles = (f"{noun[0].upper()}{noun[1:]}", "Helpful in", "Harmful in", "Undecided")
+    table = element(
+        "table",
+        element("thead", element("tr", *(element("th", title, scope="col") for title in titles))),
+        element("tbody", *(_opposed_row(shared, name, decisions) for name, decisions in opposed.items())),
+    )
+    return joined([element("p", text), table_frame("Where languages differ", table)])
+
+
+def _opposed_row(shared: Shared, name: str, decisions: Array) -> Html:
+    alone = specific_to(decisions)
+    cells = [element("th", element("code", name), scope="row")]
+    for sign in (1.0, -1.0):
+        [found] = np.nonzero(decisions == sign)
+        names = [isolated(shared.languages[place]) for place in found]
+        bold = [element("strong", name) if place == alone else name for place, name in zip(found, names, strict=True)]
+        cells.append(element("td", Html(", ".join(bold))))
+    return element("tr", *cells, element("td", str(int((decisions == 0).sum())), class_="number"))

@@ -1,0 +1,136 @@
+"""The page: its sections in order, its style and its script, in one file."""
+
+import base64
+import hashlib
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from headwise.errors import HeadwiseError
+from headwise.report.contents import Report
+from headwise.report.curves import curves_section
+from headwise.report.gains import gains_section, headline
+from headwise.report.html import Html, element, isolated
+from headwise.report.languages import common_section, likeness_section
+from headwise.report.maps import HATCHING, maps_section
+from headwise.report.palette import colour_rules
+from headwise.report.tables import commands_section, cost_section, provenance_section
+
+
+def write_report(path: str | os.PathLike[str], report: Report) -> None:
+    """Write a report as one HTML file that opens from disk and needs no network.
+
+    The same report gives the same file. Text in it is escaped, and a content security policy in the page lets nothing
+    run or load but what headwise put there.
+
+    Args:
+        path: The file; what stands there is replaced.
+        report: What to show.
+
+    Raises:
+        HeadwiseError: A player's name is not one that headwise gives, or the file cannot be written.
+
+    Example:
+        >>> from headwise.report import Gain
+        >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_report(Path(folder) / "report.html", Report("Chinese heads", metric="accuracy", gains=(gain,)))
+        ...     text = (Path(folder) / "report.html").read_text(encoding="utf-8")
+        >>> "Removing 12 heads changed accuracy by +10.5 points" in text
+        True
+    """
+    _write(Path(path), render(report).encode("utf-8", "replace"))
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    sections = {title: body for title, body in _sections(report).items() if body}
+    style = f"{_file('report.css')}{colour_rules()}"
+    script = _file("report.js")
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", report.title),
+        element("style", Html(style)),
+    )
+    body = element(
+        "body",
+        _header(report),
+        _contents(list(sections)),
+        element("main", *(_section(title, part) for title, part in sections.items())),
+        element("footer", "Made with headwise."),
+        element("div", id="tip", aria_hidden="true", hidden=True),
+        HATCHING,
+        element("script", Html(script)),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _sections(report: Report) -> dict[str, Html | None]:
+    return {
+        "Gains": gains_section(report),
+        f"Values of {report.noun}s": maps_section(report.scores),
+        "How alike languages are": likeness_section(report.scores, report.noun),
+        "Shared and specific": common_section(report.scores, report.noun),
+        "Removing one after the other": curves_section(report),
+        "Cost": cost_section(report.cost),
+        "Where this comes from": provenance_section(report),
+        "How to repeat it": commands_section(report.commands),
+    }
+
+
+def _header(report: Report) -> Html:
+    about = Html(" · ".join(isolated(part) for part in (report.model, report.task, report.data) if part))
+    finding = headline(report)
+    return element(
+        "header",
+        element("h1", report.title, dir="auto"),
+        element("p", about, class_="about") if about else None,
+        element("p", finding, class_="headline") if finding else None,
+        element("p", report.note, class_="note", dir="auto") if report.note else None,
+    )
+
+
+def _contents(titles: list[str]) -> Html | None:
+    if len(titles) < 2:
+        return None
+    links = [element("li", element("a", title, href=f"#{_anchor(title)}")) for title in titles]
+    return element("nav", element("ul", *links), aria_label="On this page")
+
+
+def _section(title: str, body: Html) -> Html:
+    return Html(f"\n{element('section', element('h2', title), body, id=_anchor(title))}")
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _file(name: str) -> str:
+    return files("headwise.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """A text's hash as a content security policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write under a temporary name, then rename: a reader never sees half a page."""
+    draft: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}-", dir=target.parent, delete=False) as file:
+            draft = Path(file.name)
+            file.write(content)
+        draft.chmod(0o644)
+        draft.replace(target)
+    except OSError as error:
+        if draft is not None:
+            draft.unlink(missing_ok=True)
+        raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,64 @@
+"""Colours: a diverging scale that colour-blind readers can tell apart, and lines, for light and for dark screens."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+#: Steps of the scale on either side of zero.
+STEPS = 16
+
+# Orange for below zero, blue for above, after ColorBrewer's Oranges and Blues; on dark screens zero is dark.
+_LIGHT = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2", "#f4f4f2", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
+_DARK = ("#ffc48a", "#f58f35", "#c9610f", "#6e370e", "#2c3036", "#1b436d", "#2c74b3", "#5aa5e6", "#a3d3ff")
+
+# After Okabe and Ito.
+_LINES_LIGHT = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
+_LINES_DARK = ("#56b4e9", "#ff8c42", "#b5b5b5", "#2fc79a", "#dd94c0", "#e0c341", "#0e86d4")
+LINES = len(_LINES_LIGHT)
+
+
+def level(value: float, limit: float) -> int | None:
+    """Where a value stands on the scale that ends at ±`limit`; None for a missing one.
+
+    Example:
+        >>> level(0.5, 1.0), level(-3.0, 1.0), level(0.0, 0.0), level(float("nan"), 1.0)
+        (8, -16, 0, None)
+    """
+    if math.isnan(value):
+        return None
+    share = value / limit if limit > 0 and math.isfinite(value) else math.copysign(1.0, value) if value else 0.0
+    return round(STEPS * min(max(share, -1.0), 1.0))
+
+
+def limit_of(values: Sequence[float]) -> float:
+    """Where a scale for these values ends: so far out that only one in fifty is further from zero.
+
+    Example:
+        >>> limit_of([0.1, -0.4, 0.2])
+        0.4
+    """
+    sizes = np.abs(np.array(values, dtype=np.float64))
+    sizes = sizes[np.isfinite(sizes)]
+    return float(np.quantile(sizes, 0.98, method="higher")) if len(sizes) else 0.0
+
+
+def colour_rules() -> str:
+    """Style rules for the classes `s-16` to `s16` (shared scale), `o-16` to `o16` (own scale) and `l0`… (lines)."""
+    steps = range(-STEPS, STEPS + 1)
+    rules = [f".s{step},.own .o{step}{{fill:var(--c{step})}}" for step in steps]
+    rules += [f".l{line}{{--line:var(--l{line})}}" for line in range(LINES)]
+    light, dark = _variables(_LIGHT, _LINES_LIGHT), _variables(_DARK, _LINES_DARK)
+    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{''.join(rules)}"
+
+
+def _variables(stops: Sequence[str], lines: Sequence[str]) -> str:
+    scale = [f"--c{step}:{_between(stops, (step + STEPS) / (2 * STEPS))}" for step in range(-STEPS, STEPS + 1)]
+    return ";".join([*scale, *(f"--l{place}:{colour}" for place, colour in enumerate(lines))])
+
+
+def _between(stops: Sequence[str], share: float) -> str:
+    """The colour that stands at a share of the way along some stops."""
+    channels = np.array([[int(stop[place : place + 2], 16) for place in (1, 3, 5)] for stop in stops])  # (stops, 3)
+    at = np.linspace(0, 1, len(stops))
+    return "#" + "".join(f"{round(float(np.interp(share, at, channels[:, channel]))):02x}" for channel in range(3))

@@ -1,0 +1,63 @@
+"""The plain tables at the end: what it cost, where it comes from, how to repeat it."""
+
+from collections.abc import Iterator, Mapping
+
+from headwise.report.contents import Cost, Report
+from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.numbers import count, duration
+from headwise.scores import HeadScores
+
+#: Fields of a score's provenance, and what they are called here.
+_FIELDS = {
+    "method": "Method", "estimand": "Estimand", "game": "Value of a coalition", "error_rate": "Error rate over all",
+    "confidence": "Decisions rest on", "seed": "Seed", "fingerprint": "Fingerprint of the weights",
+}  # fmt: skip
+
+
+def cost_section(costs: tuple[Cost, ...]) -> Html | None:
+    """What scoring cost; None if that is not known."""
+    if not costs:
+        return None
+    timed = any(cost.seconds is not None for cost in costs)
+    rows = [(isolated(cost.language), cost) for cost in costs]
+    units, seconds = sum(cost.units for cost in costs), sum(cost.seconds or 0 for cost in costs)
+    total = Cost("", units, seconds if all(cost.seconds is not None for cost in costs) else None)
+    titles = ["Language", "Units", "Time"][: 3 if timed else 2]
+    head = [element("th", title, scope="col", class_=None if title == "Language" else "number") for title in titles]
+    table = element(
+        "table",
+        element("thead", element("tr", *head)),
+        element("tbody", *(_cost_row(name, cost, timed) for name, cost in rows)),
+        element("tfoot", _cost_row(Html("Total"), total, timed)) if len(costs) > 1 else None,
+    )
+    text = element("p", "One unit is one example through the whole model once.", class_="legend")
+    return joined([table_frame("Cost by language", table), text])
+
+
+def _cost_row(name: Html, cost: Cost, timed: bool) -> Html:
+    time = element("td", duration(cost.seconds), class_="number") if timed else None
+    return element("tr", element("th", name, scope="row"), element("td", count(cost.units), class_="number"), time)
+
+
+def provenance_section(report: Report) -> Html | None:
+    """Where the figures come from; None if nothing is known."""
+    pairs = {"Model": report.model, "Task": report.task, "Data": report.data}
+    pairs |= dict(_score_provenance(report.scores)) | dict(report.provenance)
+    rows = [(name, value) for name, value in pairs.items() if value]
+    if not rows:
+        return None
+    return element("dl", *(joined([element("dt", name), element("dd", isolated(value))]) for name, value in rows))
+
+
+def _score_provenance(scores: Mapping[str, HeadScores]) -> Iterator[tuple[str, str]]:
+    """What the scores say about themselves: one value where the languages agree, else all."""
+    for field, title in _FIELDS.items():
+        values = [getattr(each.provenance, field) for each in scores.values()]
+        yield title, ", ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
+    versions = {f"{name} {version}" for each in scores.values() for name, version in each.provenance.versions.items()}
+    yield "Versions", ", ".join(sorted(versions))
+
+
+def commands_section(commands: tuple[str, ...]) -> Html | None:
+    """What to type; None if that is not known."""
+    return element("pre", "\n".join(commands), tabindex="0") if commands else None

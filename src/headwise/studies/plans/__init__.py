@@ -1,0 +1,74 @@
+"""Plans of studies: YAML files that come with the package, or your own."""
+
+import dataclasses
+import importlib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from headwise.data.folders import default_folder
+from headwise.errors import HeadwiseError
+from headwise.scoring import ScoringPlan
+from headwise.studies.targeted import TargetedPlan
+
+_FOLDER = Path(str(files("headwise.studies.plans")))
+_SCORING = {each.name for each in dataclasses.fields(ScoringPlan)}
+_OWN = {each.name for each in dataclasses.fields(TargetedPlan)} - {"scoring"}
+
+
+def plan_names() -> tuple[str, ...]:
+    """The plans that come with the package.
+
+    Example:
+        >>> "phrasebook" in plan_names()
+        True
+    """
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+
+def find_plan(name: str) -> TargetedPlan:
+    """The plan of a name, or of a YAML file.
+
+    A plan names `study: targeted` and the fields of `ScoringPlan` and `TargetedPlan`: model, task, data, languages,
+    budget and so on. `data: default` is the data folder (`HEADWISE_DATA`).
+
+    Raises:
+        HeadwiseError: There is no such plan, or something in it is not known.
+
+    Example:
+        >>> find_plan("phrasebook").scoring.model
+        'e5-small-pos'
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else _FOLDER / f"{name}.yaml"
+    yaml = importlib.import_module("yaml")  # untyped
+    try:
+        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HeadwiseError(f"{name}: no such study: give a YAML file or one of {', '.join(plan_names())}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
+    return _targeted(path, plan)
+
+
+def _targeted(path: Path, plan: Any) -> TargetedPlan:
+    if not isinstance(plan, dict) or plan.pop("study", None) != "targeted":
+        raise HeadwiseError(f"{path}: not a plan: it must say 'study: targeted'")
+    for key in plan:
+        if key not in _SCORING | _OWN:
+            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(_SCORING | _OWN))}")
+    for key in ("model", "task", "data"):
+        if key not in plan:
+            raise HeadwiseError(f"{path}: {key!r} is missing")
+    if plan["data"] == "default":
+        plan["data"] = _data_folder(path)
+    own = {key: plan.pop(key) for key in _OWN & plan.keys()}
+    return TargetedPlan(ScoringPlan(**plan), **own)
+
+
+def _data_folder(path: Path) -> str:
+    folder = default_folder()
+    if folder is None:
+        raise HeadwiseError(f"{path}: there is no data folder: set HEADWISE_DATA to it")
+    return str(folder)

@@ -1,0 +1,157 @@
+"""The parts of the page: where players stand, what languages share, colours."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+
+from headwise.report import Report
+from headwise.report.grids import grids
+from headwise.report.languages import clustered, shared_scores
+from headwise.report.page import render
+from headwise.report.palette import STEPS, colour_rules
+from headwise.scores import HeadScores, Provenance
+from headwise.stats import Decision
+from tests.report.reading import read
+from tests.report.samples import HEADS, LANGUAGES, sample_scores
+
+WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
+
+
+def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "full") -> HeadScores:
+    n = len(values)
+    decided = tuple(WORDS[letter] for letter in decisions or "?" * n)
+    names = tuple(f"encoder.0.{head}" for head in range(n))
+    return HeadScores(names, tuple(values), (0.1,) * n, (9,) * n, decided, Provenance("stars", estimand))
+
+
+def test_an_encoder_and_decoder_have_three_maps() -> None:
+    players = tuple(f"{stack}.{layer}.0" for stack in ("encoder", "decoder", "cross") for layer in range(2))
+    page = read(render(Report("", scores=sample_scores(["a"], players))))
+    assert [title.text for title in page.all("figure")[0].all("h3")] == ["Encoder", "Decoder", "Cross-attention"]
+    assert len(page.all("figure")[0].all(role="grid")) == 3
+
+
+def test_pruned_heads_leave_gaps() -> None:
+    players = ("encoder.0.1", "encoder.2.0", "encoder.2.2")
+    [grid] = grids(players, "heads")
+    assert (grid.row_names, grid.columns) == (("0", "1", "2"), 3)
+    assert grid.gaps == ((0, 0), (0, 2), (1, 0), (1, 1), (1, 2), (2, 1))
+    page = read(render(Report("", scores=sample_scores(["a"], players))))
+    assert "none here" in page.text
+    assert len((page.all("figure")[0].all(class_="gone")[0].attributes["d"] or "").split("z")) == len(grid.gaps) + 1
+
+
+def test_feed_forward_blocks_have_one_row_per_stack() -> None:
+    players = tuple(f"{stack}.ffn.{layer}" for stack in ("encoder", "decoder") for layer in range(6))
+    page = read(render(Report("", scores=sample_scores(["a", "b"], players))))
+    drawn = [[len(row.children) for row in figure.all(role="row")] for figure in page.all("figure")]
+    assert drawn == [[6, 6], [6, 6]]
+    assert page.all("h2")[0].text == "Values of feed-forward blocks"
+
+
+def test_languages_with_other_heads_are_compared_on_those_they_share() -> None:
+    one, two = sample_scores(["a"], HEADS[:100]), sample_scores(["b"], HEADS[50:])
+    shared = shared_scores(one | two)
+    assert shared is not None
+    assert shared.players == HEADS[50:100]
+    assert shared.values[0].tolist() == list(one["a"].value[50:])
+    assert shared.values[1].tolist() == list(two["b"].value[:50])
+
+
+def test_other_estimands_are_not_compared() -> None:
+    scores = {"a": scores_of(range(9)), "b": scores_of(range(9), estimand="truncated(0.5)")}
+    assert shared_scores(scores) is None
+    assert [title.text for title in read(render(Report("", scores=scores))).all("h2")] == [
+        "Values of heads",
+        "Where this comes from",
+    ]
+
+
+def test_the_map_of_languages_shows_their_rank_correlations() -> None:
+    scores = sample_scores(LANGUAGES)
+    [found] = read(render(Report("", scores=scores))).all(class_="likeness")
+    cells = [cell.attributes["aria-label"] or "" for cell in found.all("rect")]
+    assert len(cells) == len(LANGUAGES) ** 2
+    for cell in cells:
+        one, other = cell.split("\n")[0].split(", ")
+        expected = stats.spearmanr(scores[one].value, scores[other].value).statistic
+        assert float(cell.split("= ")[1]) == pytest.approx(expected, abs=6e-4)
+
+
+def test_a_language_whose_values_are_all_the_same_correlates_with_none() -> None:
+    scores = {"a": scores_of(range(9)), "b": scores_of([1.0] * 9), "c": scores_of(range(9)[::-1])}
+    [found] = read(render(Report("", scores=scores))).all(class_="likeness")
+    labels = {(cell.attributes["aria-label"] or ""): cell.attributes["class"] for cell in found.all("rect")}
+    assert labels["a, b\nρ = –"] == "none"
+    assert labels["a, c\nρ = −1.000"] == "s-16"
+    assert labels["a, a\nρ = 1.000"] == "s16"
+
+
+def test_languages_that_correlate_stand_together() -> None:
+    families = np.array([0, 1, 2, 0, 1, 2, 0])
+    rho = np.where(families[:, None] == families, 0.9, 0.2)
+    order = families[clustered(rho)].tolist()
+    assert len(list(itertools.groupby(order))) == 3
+    assert sorted(clustered(rho)) == list(range(7))
+
+
+def test_agnostic_heads_are_in_every_top_20() -> None:
+    scores = sample_scores(LANGUAGES[:5])
+    shared = shared_scores(scores)
+    assert shared is not None
+    tops = [set(each.ranked()[-20:]) for each in scores.values()]
+    assert set(shared.agnostic()) == set.intersection(*tops)
+    assert shared.agnostic()
+
+
+def test_of_few_players_only_the_upper_half_is_the_top() -> None:
+    shared = shared_scores({"a": scores_of([4, 3, 2, 1, 0]), "b": scores_of([3, 4, 0, 1, 2])})
+    assert shared is not None
+    assert (shared.top, shared.agnostic()) == (2, ("encoder.0.0", "encoder.0.1"))
+
+
+def test_specific_heads_stand_alone_with_everything_decided() -> None:
+    values = [0.1] * 5
+    scores = {
+        "a": scores_of(values, "-+-?+"),
+        "b": scores_of(values, "++++-"),
+        "c": scores_of(values, "+++-+"),
+        "d": scores_of(values, "++--+"),
+    }
+    table = read(render(Report("", scores=scores))).all("section")[2].all("tbody")[0]
+    found = [[cell.text for cell in row.children] for row in table.children]
+    assert found == [
+        ["encoder.0.0", "b, c, d", "a", "0"],
+        ["encoder.0.4", "a, c, d", "b", "0"],
+        ["encoder.0.2", "b, c", "a, d", "0"],
+        ["encoder.0.3", "b", "c, d", "1"],
+    ]
+    assert [bold.text for bold in table.all("strong")] == ["a", "b"]
+
+
+def test_of_two_languages_neither_stands_alone() -> None:
+    scores = {"a": scores_of([0.1] * 4, "-+++"), "b": scores_of([0.1] * 4, "++++")}
+    found = read(render(Report("", scores=scores))).all("section")[2]
+    assert "1 head, none of them specific" in found.text
+
+
+def test_values_that_are_missing_or_without_error_say_so() -> None:
+    scores = dataclasses.replace(scores_of([math.nan, 0.5, 0.25]), stderr=(0.1, math.nan, 0.1))
+    [row] = read(render(Report("", scores={"a": scores}))).all(role="row")
+    assert [cell.attributes["aria-label"] for cell in row.children] == [
+        "encoder.0.0\nno value",
+        "encoder.0.1\n+0.500\nundecided, 9 flips",
+        "encoder.0.2\n+0.250 ± 0.100\n95%: +0.054 to +0.446\nundecided, 9 flips",
+    ]
+
+
+def test_both_themes_have_every_colour_once() -> None:
+    rules = colour_rules()
+    for step in range(-STEPS, STEPS + 1):
+        assert rules.count(f"--c{step}:#") == 2
+        assert f".s{step},.own .o{step}{{fill:var(--c{step})}}" in rules

@@ -1,0 +1,126 @@
+"""The targeted study: masks from dev, judged on test, beside controls of the same size."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwise import HeadMask, HeadwiseError
+from headwise.scoring import ScoringPlan
+from headwise.studies import TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
+from headwise.studies.targeted import pooled_mask, random_mask
+from headwise.tasks import evaluate, find_task
+from tests.scoring_world import save_data, save_model
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    save_model(folder / "model")
+    save_data(folder / "data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plan(world: Path) -> TargetedPlan:
+    scoring = ScoringPlan(
+        str(world / "model"), "pos", str(world / "data"), "en,sw", budget=2500, estimand="truncated",
+        options={"bases": 4, "flips": 6, "error_rate": 0.5},
+    )  # fmt: skip
+    return TargetedPlan(scoring, randoms=3, resamples=200)
+
+
+@pytest.fixture(scope="module")
+def study(plan: TargetedPlan, tmp_path_factory: pytest.TempPathFactory) -> TargetedStudy:
+    return run_targeted(plan, tmp_path_factory.mktemp("run") / "study")
+
+
+def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
+    assert set(study.languages) == {"en", "sw"}
+    assert any(outcome.masks["targeted"].removed for outcome in study.languages.values())
+    for language, outcome in study.languages.items():
+        harmful = study.scores[language].decided("harmful")
+        assert outcome.masks["targeted"].removed == outcome.masks["michel"].removed == len(harmful)
+        assert len(outcome.randoms) == 3
+        assert outcome.masks["zero-shot"].removed == len(study.scores["en"].decided("harmful"))
+
+
+def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, world: Path) -> None:
+    from headwise import find_heads, gated
+    from headwise.data.opening import open_dataset
+    from headwise.models import load_model, load_tokenizer
+
+    model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
+    data = open_dataset(str(world / "data"), "pos")
+    for language, outcome in study.languages.items():
+        examples = data.examples(language, "test")
+        assert outcome.base == pytest.approx(evaluate(model, find_task("pos"), examples, tokenizer).value)
+        mask = HeadMask.without(find_heads(model), study.scores[language].decided("harmful"))
+        with gated(model, mask):
+            pruned = evaluate(model, find_task("pos"), examples, tokenizer).value
+        assert outcome.masks["targeted"].value == pytest.approx(pruned)
+        assert outcome.masks["targeted"].test.difference == pytest.approx(pruned - outcome.base)
+
+
+def test_the_same_study_again_is_read_not_run(
+    study: TargetedStudy, plan: TargetedPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr("headwise.studies.testing.evaluate", fail)
+    again = run_targeted(plan, study.folder)
+    assert again.languages == study.languages
+    assert again.scores == study.scores
+
+
+def test_the_figures_are_written_as_json(study: TargetedStudy) -> None:
+    assert (study.folder / "targeted.json").is_file()
+    assert (study.folder / "scoring" / "masks" / "sw.json").is_file()
+
+
+def test_a_pooled_mask_takes_what_hurts_on_the_whole(study: TargetedStudy, world: Path) -> None:
+    from headwise import find_heads
+    from headwise.models import load_model
+
+    heads = find_heads(load_model(world / "model"))
+    one = study.scores["en"]
+    values = np.full(len(one.players), 0.5)
+    values[2] = -0.5
+    sure = replace(one, value=tuple(values), stderr=(0.01,) * len(values))
+    unsure = replace(sure, stderr=(1.0,) * len(values))
+    assert pooled_mask({"en": sure, "sw": sure}, heads).off == (one.players[2],)
+    assert pooled_mask({"en": sure, "sw": unsure}, heads).off == ()
+    masks = {random_mask(one, heads, 5, seed).off for seed in range(10)}
+    assert {len(off) for off in masks} == {5}
+    assert len(masks) > 8
+
+
+def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
+    assert set(plan_names()) >= {"phrasebook", "pos", "nli", "intents"}
+    assert find_plan("phrasebook").scoring.data == "phrasebook"
+    path = tmp_path / "mine.yaml"
+    path.write_text("study: targeted\nmodel: m\ntask: pos\ndata: d\nrandoms: 2\n")
+    assert find_plan(str(path)) == TargetedPlan(ScoringPlan("m", "pos", "d"), randoms=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study: other", "it must say 'study: targeted'"),
+        ("study: targeted\nmodel: m\ntask: pos\ndata: d\ncolour: red", "nothing is called 'colour'"),
+        ("study: targeted\nmodel: m\ntask: pos", "'data' is missing"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_mistakes_in_plans_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(HeadwiseError, match=message):
+        find_plan(str(path))
+
+
+def test_an_unknown_study_is_named() -> None:
+    with pytest.raises(HeadwiseError, match="nothing: no such study"):
+        find_plan("nothing")
