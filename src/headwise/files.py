@@ -18,18 +18,26 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headwise"
 
 
-def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
-    """Write JSON under a temporary name, then rename: a reader never sees half a file."""
-    text = json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write under a temporary name, then rename: a reader never sees half a file."""
     target = Path(path)
+    draft: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
-            file.write(text)
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(target)
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}-", dir=target.parent, delete=False) as file:
+            draft = Path(file.name)
+            file.write(content)
+        draft.chmod(0o644)
+        draft.replace(target)
     except OSError as error:
+        if draft is not None:
+            draft.unlink(missing_ok=True)
         raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
+    """Write JSON for people to read, whole or not at all."""
+    write_bytes(path, (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str, Any]:

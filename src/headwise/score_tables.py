@@ -4,12 +4,12 @@ import dataclasses
 import importlib
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
+from headwise.files import write_bytes
 from headwise.scores import FORMAT, VERSION, HeadScores
 
 #: Columns that scores are made of; `language` comes first, and is there for people.
@@ -29,6 +29,7 @@ def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> No
 
     Example:
         >>> from headwise.scores import Provenance
+        >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.1, 0.1), (9, 9),
         ...                     ("helpful", "harmful"), Provenance("stars", "full", language="zh"))
@@ -55,7 +56,7 @@ def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> No
     schema = arrow.schema(list(zip(data, types, strict=True)), metadata={_KEY: about.encode()})
     sink = arrow.BufferOutputStream()
     parquet.write_table(arrow.table(data, schema=schema), sink)
-    _write(Path(path), sink.getvalue().to_pybytes())
+    write_bytes(path, sink.getvalue().to_pybytes())
 
 
 def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
@@ -103,15 +104,3 @@ def pyarrow_modules() -> tuple[Any, Any]:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise HeadwiseError("tables of scores need the package pyarrow: pip install 'headwise[hub]'") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Under a temporary name, then renamed: a reader never sees half a file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise HeadwiseError(f"{path}: cannot be written: {error.strerror}") from None

@@ -90,7 +90,7 @@ def test_every_player_is_decided_in_the_end() -> None:
 
 
 def test_more_flips_go_to_what_is_undecided() -> None:
-    problem = simulate(players=12, curve=0.3, seed=2)
+    problem = null_players(seed=2, share=0.0, rare=False)
     rounds = Stars(bases=8, flips=4, confidence="asymptotic").start(problem, seed=0)
     assert rounds.flip_chances() == pytest.approx(np.full(12, 4 / 12), rel=0.8)
     drawn = 0

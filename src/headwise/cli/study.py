@@ -72,7 +72,7 @@ def report_command(
 def print_study(study: TargetedStudy, plan: TargetedPlan) -> None:
     """The table of a study, and what it means."""
     kinds = [kind for kind in ("targeted", "michel", "zero-shot", "pooled") if _has(study, kind)]
-    table = Table("language", "without a mask", "heads off", *kinds, f"random ×{plan.randoms}")
+    table = Table("", "none", "off", *kinds, f"random ×{plan.randoms}")
     table.title = f"{plan.scoring.model} on {plan.scoring.data}: {study.metric} on {plan.test_split}"
     for language, found in study.languages.items():
         removed = str(found.masks["targeted"].removed)
@@ -81,6 +81,7 @@ def print_study(study: TargetedStudy, plan: TargetedPlan) -> None:
     table.add_section()
     table.add_row("mean gain", "", "", *(_gain(study, kind) for kind in kinds), _random_gain(study))
     Console().print(table)
+    typer.echo("none: no mask; off: heads that are harmful and go; the other masks have as many, or are shared by all.")
     typer.echo(f"+ and - mark what differs from no mask (P < {_SIGNIFICANT}, paired bootstrap).")
     for line in study.notes:
         typer.echo(line)
@@ -99,7 +100,7 @@ def _cell(found: LanguageOutcome, kind: str) -> str:
 
 
 def _random(found: LanguageOutcome) -> str:
-    return f"{np.mean(found.randoms):.2f} ± {np.std(found.randoms):.2f}" if found.randoms else ""
+    return f"{np.mean(found.randoms):.2f} ± {np.std(found.randoms):.1f}" if found.randoms else ""
 
 
 def _gain(study: TargetedStudy, kind: str) -> str:

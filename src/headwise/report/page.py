@@ -3,11 +3,9 @@
 import base64
 import hashlib
 import os
-import tempfile
 from importlib.resources import files
-from pathlib import Path
 
-from headwise.errors import HeadwiseError
+from headwise.files import write_bytes
 from headwise.report.contents import Report
 from headwise.report.curves import curves_section
 from headwise.report.gains import gains_section, headline
@@ -34,13 +32,15 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
     Example:
         >>> from headwise.report import Gain
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
+        >>> import tempfile
+        >>> from pathlib import Path
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_report(Path(folder) / "report.html", Report("Chinese heads", metric="accuracy", gains=(gain,)))
         ...     text = (Path(folder) / "report.html").read_text(encoding="utf-8")
         >>> "Removing 12 heads changed accuracy by +10.5 points" in text
         True
     """
-    _write(Path(path), render(report).encode("utf-8", "replace"))
+    write_bytes(path, render(report).encode("utf-8", "replace"))
 
 
 def render(report: Report) -> str:
@@ -118,19 +118,3 @@ def _file(name: str) -> str:
 def _hash(text: str) -> str:
     """A text's hash as a content security policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write under a temporary name, then rename: a reader never sees half a page."""
-    draft: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix=f".{target.name}-", dir=target.parent, delete=False) as file:
-            draft = Path(file.name)
-            file.write(content)
-        draft.chmod(0o644)
-        draft.replace(target)
-    except OSError as error:
-        if draft is not None:
-            draft.unlink(missing_ok=True)
-        raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
