@@ -14,7 +14,6 @@ number of rounds while the standard error falls with its square root; at more th
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -100,6 +99,7 @@ class StarRounds:
         n = len(problem.players)
         self.sums = {name: np.zeros(n) for name in _SUMS}
         self.blocks = 0
+        self._decided: tuple[Decision, ...] | None = None
         # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
         self.weight, self.weight_squares = np.zeros(n), np.zeros(n)
         self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
@@ -133,9 +133,8 @@ class StarRounds:
         draws = Draws(self.seed, "stars")
         bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
         index = draws.examples(first_draw, count, len(self.problem.examples))
-        self.gradient_engine.cost = self.flip_engine.cost = (
-            Cost()
-        )  # from nothing: a resumed run must sum the same numbers
+        # From nothing, so that a resumed run sums the same numbers.
+        self.gradient_engine.cost = self.flip_engine.cost = Cost()
         _, slopes = self.gradient_engine.gradients(bases, index)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
         gradients = weights * slopes.numpy().astype(np.float64)
@@ -161,7 +160,7 @@ class StarRounds:
         self.squares = self.squares + chance**2 * arrays["squares"]
         if self.test is not None:
             self.test = self.test.update(arrays["players"], arrays["observed"])
-        self.__dict__.pop("_known", None)
+        self._decided = None
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """The estimates so far."""
@@ -181,10 +180,11 @@ class StarRounds:
 
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
-        return self._known
+        if self._decided is None:
+            self._decided = self._decide()
+        return self._decided
 
-    @cached_property
-    def _known(self) -> tuple[Decision, ...]:
+    def _decide(self) -> tuple[Decision, ...]:
         n = len(self.problem.players)
         (value, hard), (stderr, hard_error) = self.estimates()
         if self.method.confidence == "asymptotic":
