@@ -9,9 +9,10 @@ compared at the same units by its error times its units, as the error of an aver
 """
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,15 @@ from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
 TRUTH_SEED = 999
+PEERS: dict[str, Callable[..., Method]] = {
+    "captum": Captum,
+    "shapiq PermutationSamplingSV": partial(Shapiq, approximator="PermutationSamplingSV"),
+    "shapiq KernelSHAP": partial(Shapiq, approximator="KernelSHAP"),
+    "shapiq UnbiasedKernelSHAP": partial(Shapiq, approximator="UnbiasedKernelSHAP"),
+    "shapiq SVARM": partial(Shapiq, approximator="SVARM"),
+}
+#: Ways to value a coalition that peers are tried with: the best of them counts.
+WAYS = (("a new example each", 1, True), ("8 examples", 8, False))
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
-        options.languages, options.budgets, options.truth = "zh", "1000,2000", 6000.0
+        options.languages, options.budgets, options.truth = "zh", "1500", 3000.0
     budgets = [float(each) for each in options.budgets.split(",")]
     entries: dict[str, list[Entry]] = {}
     for language in options.languages.split(","):
@@ -87,19 +97,14 @@ def compare(problem: Problem, truth: HeadScores, budgets: Sequence[float]) -> li
     for name, chosen in options.items():
         for budget, scores, seconds in snapshots(find_method(name, **chosen), problem, budgets):
             found.append(measure(name, budget, scores, seconds, truth))
-            print(f"{name} {budget:g}: {found[-1]}", flush=True)
-    peers = {
-        f"shapiq {name}": partial(Shapiq, approximator=name)
-        for name in ("PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
-    } | {"captum": Captum}
-    for name, make in peers.items():
+            print(f"{found[-1]}", flush=True)
+    for (name, make), (how, examples, fresh) in itertools.product(PEERS.items(), WAYS):
         for budget in budgets:
             start = time.monotonic()
-            # One example to a coalition: with more of them every peer does worse at equal units.
-            peer: Method = make(units=budget, examples_per_coalition=1, fresh=True)
+            peer: Method = make(units=budget, examples_per_coalition=examples, fresh=fresh)
             scores = score(peer, problem, Budget(budget), seed=1)
-            found.append(measure(name, budget, scores, time.monotonic() - start, truth))
-            print(f"{name} {budget:g}: {found[-1]}", flush=True)
+            found.append(measure(f"{name}, {how}", budget, scores, time.monotonic() - start, truth))
+            print(f"{found[-1]}", flush=True)
     return found
 
 

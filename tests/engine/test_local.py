@@ -15,7 +15,7 @@ from headwise.heads import Players
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 from tests.engine.worlds import ANSWERING, make_engine, plain_statistics, plain_values, random_rows, tiny_tokenizer
-from tests.families import BY_NAME, Case, no_trace_left
+from tests.families import BY_NAME, ON_V4, Case, no_trace_left
 
 assert_close = partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
 #: One of each kind of model.
@@ -31,6 +31,8 @@ def test_values_equal_one_plain_pass_per_row(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ANSWERING, ids=lambda case: case.name)
 def test_gradients_equal_those_of_one_plain_pass_per_row(case: Case) -> None:
+    if ON_V4 and case.name == "bert-causal":
+        pytest.skip("transformers 4.57 makes its causal mask in single precision, where the least double overflows")
     engine = make_engine(case, model=case.build().double())
     masks, index = random_rows(engine, 6)
     values, gradients = engine.gradients(masks, index)
@@ -152,8 +154,7 @@ def test_operations_are_those_that_torch_counts() -> None:
 
     for name in ("xlm-roberta", "llama", "marian"):
         case = BY_NAME[name]
-        model = case.build()
-        model.set_attn_implementation("eager")  # the counter sees the matrix products of no other
+        model = case.build(attn_implementation="eager")  # the counter sees the matrix products of no other
         engine = make_engine(case, model=model)
         with FlopCounterMode(display=False) as counter:
             engine.values(np.ones((1, len(engine.players)), dtype=bool), np.array([0]))
