@@ -108,7 +108,7 @@ def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("study: other", "it must say 'study: targeted'"),
+        ("study: other", "it must say 'study: KIND'"),
         ("study: targeted\nmodel: m\ntask: pos\ndata: d\ncolour: red", "nothing is called 'colour'"),
         ("study: targeted\nmodel: m\ntask: pos", "'data' is missing"),
         ("a: [", "not YAML"),

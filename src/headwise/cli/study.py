@@ -1,11 +1,9 @@
 """`headwise study`, `headwise report` and `headwise demo`."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -14,12 +12,9 @@ from headwise.cli.options import AsJson
 from headwise.cli.progress import show_progress
 from headwise.demo import demo_plan, run_demo
 from headwise.report import write_report
-from headwise.studies import LanguageOutcome, TargetedPlan, TargetedStudy, find_plan, run_targeted
+from headwise.studies import KINDS, Study, TargetedStudy, find_plan, kind_of
 from headwise.studies.reading import report_of
-from headwise.studies.targeted import study_to_dict
-
-#: A difference with a smaller P-value is marked.
-_SIGNIFICANT = 0.05
+from headwise.studies.study import show_cell
 
 
 def study_command(
@@ -29,12 +24,14 @@ def study_command(
 ) -> None:
     """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
     plan = find_plan(name)
+    folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_progress("studying") as advance:
-        study = run_targeted(plan, out or Path("runs") / f"study-{Path(name).stem}", advance)
+        study = KINDS[kind_of(plan)].run(plan, folder, advance)
     if as_json:
-        typer.echo(json.dumps(study_to_dict(study)))
-    else:
-        print_study(study, plan)
+        typer.echo(json.dumps(study.to_dict()))
+        return
+    print_study(study, f"{plan.scoring.model} on {plan.scoring.data}")
+    typer.echo(f"Tables as CSV: {folder}; to look at it: headwise report {folder}")
 
 
 def demo_command(
@@ -51,9 +48,9 @@ def demo_command(
     with show_progress("demo") as advance:
         study = run_demo(folder, fast, advance)
     if as_json:
-        typer.echo(json.dumps(study_to_dict(study)))
+        typer.echo(json.dumps(study.to_dict()))
         return
-    print_study(study, demo_plan(fast))
+    print_study(study, "The phrasebook")
     write_report(folder / "report.html", report_of(folder))
     typer.echo(f"All of it to look at: {folder / 'report.html'}")
     _print_next(study)
@@ -69,50 +66,17 @@ def report_command(
     typer.echo(f"{path}: open it in a browser")
 
 
-def print_study(study: TargetedStudy, plan: TargetedPlan) -> None:
-    """The table of a study, and what it means."""
-    kinds = [kind for kind in ("targeted", "michel", "zero-shot", "pooled") if _has(study, kind)]
-    table = Table("", "none", "off", *kinds, f"random ×{plan.randoms}")
-    table.title = f"{plan.scoring.model} on {plan.scoring.data}: {study.metric} on {plan.test_split}"
-    for language, found in study.languages.items():
-        removed = str(found.masks["targeted"].removed)
-        cells = [_cell(found, kind) for kind in kinds]
-        table.add_row(language, f"{found.base:.2f}", removed, *cells, _random(found))
-    table.add_section()
-    table.add_row("mean gain", "", "", *(_gain(study, kind) for kind in kinds), _random_gain(study))
-    Console().print(table)
-    typer.echo("none: no mask; off: heads that are harmful and go; the other masks have as many, or are shared by all.")
-    typer.echo(f"+ and - mark what differs from no mask (P < {_SIGNIFICANT}, paired bootstrap).")
+def print_study(study: Study, about: str) -> None:
+    """The tables of a study, and what they mean."""
+    for found in study.tables():
+        table = Table(*found.columns, title=f"{about}: {found.title}")
+        for row in found.rows:
+            table.add_row(*(show_cell(cell) for cell in row))
+        Console().print(table)
+        if found.note:
+            typer.echo(found.note)
     for line in study.notes:
         typer.echo(line)
-
-
-def _has(study: TargetedStudy, kind: str) -> bool:
-    return any(kind in found.masks for found in study.languages.values())
-
-
-def _cell(found: LanguageOutcome, kind: str) -> str:
-    outcome = found.masks[kind]
-    mark = ""
-    if outcome.test.p_value < _SIGNIFICANT:
-        mark = " +" if outcome.test.difference > 0 else " -"
-    return f"{outcome.value:.2f}{mark}"
-
-
-def _random(found: LanguageOutcome) -> str:
-    return f"{np.mean(found.randoms):.2f} ± {np.std(found.randoms):.1f}" if found.randoms else ""
-
-
-def _gain(study: TargetedStudy, kind: str) -> str:
-    return _signed([found.masks[kind].value - found.base for found in study.languages.values()])
-
-
-def _random_gain(study: TargetedStudy) -> str:
-    return _signed([float(np.mean(found.randoms)) - found.base for found in study.languages.values() if found.randoms])
-
-
-def _signed(gains: Sequence[float]) -> str:
-    return f"{np.mean(gains):+.2f}" if gains else ""
 
 
 def _print_next(study: TargetedStudy) -> None:

@@ -5,7 +5,6 @@ sensitivities and by chance (ten times) are the controls. Two masks that need no
 beside them: the source language's (zero-shot), and one of all languages together (pooled).
 """
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +21,10 @@ from headwise.rules import harmful_mask, lowest_mask
 from headwise.runs import open_run
 from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
-from headwise.stats import PairedTest
-from headwise.studies.testing import Bench, open_bench
+from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
+from headwise.studies.study import save_tables
+from headwise.studies.testing import Bench, open_bench, plan_config
 
-#: Where a finished study's figures are.
-FIGURES = "targeted.json"
-FORMAT, VERSION = "headwise-targeted-study", 1
 #: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
 _POOLED_ERRORS = 3.5
 
@@ -51,59 +48,6 @@ class TargetedPlan:
     resamples: int = 10_000
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one mask does to one language.
-
-    Attributes:
-        value: The metric on test data, in percent.
-        removed: Heads that are off.
-        test: How it differs from no mask.
-    """
-
-    value: float
-    removed: int
-    test: PairedTest
-
-
-@dataclass(frozen=True)
-class LanguageOutcome:
-    """What masks do to one language.
-
-    Attributes:
-        base: The metric without a mask.
-        examples: Test examples.
-        masks: The outcome of each mask: `targeted`, `michel`, `zero-shot`, `pooled`, as far as there are any.
-        randoms: The metric under each random mask.
-    """
-
-    base: float
-    examples: int
-    masks: Mapping[str, Outcome]
-    randoms: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class TargetedStudy:
-    """What a targeted study found.
-
-    Attributes:
-        folder: The run folder.
-        metric: The metric's name.
-        languages: What it found for each language.
-        scores: The scores of each language.
-        seconds: What scoring took, by language.
-        notes: What must be said with it.
-    """
-
-    folder: Path
-    metric: str
-    languages: Mapping[str, LanguageOutcome]
-    scores: Mapping[str, HeadScores]
-    seconds: Mapping[str, float]
-    notes: tuple[str, ...]
-
-
 def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:
     """Run the study, or go on with one that was stopped.
 
@@ -115,7 +59,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     folder = Path(out)
     scored = run_scoring(plan.scoring, folder / "scoring", progress=progress)
     scores = {language: each.scores for language, each in scored.languages.items()}
-    with open_run(folder, {**_config(plan), "languages": list(scores)}) as run:
+    with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal)
         masks = choose_masks(plan, bench.heads, scores)
@@ -129,7 +73,8 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     study = TargetedStudy(
         folder, bench.task.metric.name, found, scores, {k: v.seconds for k, v in scored.languages.items()}, scored.notes
     )
-    write_json(folder / FIGURES, study_to_dict(study))
+    write_json(folder / FIGURES, study.to_dict())
+    save_tables(study.tables(), folder)
     return study
 
 
@@ -187,22 +132,3 @@ def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> He
     """A mask without heads chosen by chance."""
     order = np.random.default_rng([seed, 7]).permutation(len(scores.players))
     return HeadMask.without(heads, [scores.players[place] for place in order[:count]])
-
-
-def study_to_dict(study: TargetedStudy) -> dict[str, object]:
-    """The study's figures as plain data."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "metric": study.metric,
-        "languages": {language: dataclasses.asdict(each) for language, each in study.languages.items()},
-        "seconds": dict(study.seconds),
-        "notes": list(study.notes),
-    }
-
-
-def _config(plan: TargetedPlan) -> dict[str, object]:
-    """What the measurements depend on, flat: the budget may grow."""
-    whole = dataclasses.asdict(plan)
-    scoring = whole.pop("scoring")
-    return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}

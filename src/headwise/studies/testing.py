@@ -1,5 +1,6 @@
 """Masks on test data: every language and mask measured once, kept in the run's journal, and compared with no mask."""
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,6 +84,13 @@ def open_bench(model: str, task: str, data: str, split: str, piece: str, journal
     if not isinstance(found, Task) or tokenizer is None:
         raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
     return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal)
+
+
+def plan_config(plan: Any) -> dict[str, object]:
+    """What a study's measurements depend on, flat: the budget of its scoring may grow."""
+    whole = dataclasses.asdict(plan)
+    scoring = whole.pop("scoring")
+    return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}
 
 
 def _name(mask: HeadMask) -> str:

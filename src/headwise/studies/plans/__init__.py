@@ -9,11 +9,10 @@ from typing import Any
 from headwise.data.folders import default_folder
 from headwise.errors import HeadwiseError
 from headwise.scoring import ScoringPlan
-from headwise.studies.targeted import TargetedPlan
+from headwise.studies.kinds import KINDS
 
 _FOLDER = Path(str(files("headwise.studies.plans")))
 _SCORING = {each.name for each in dataclasses.fields(ScoringPlan)}
-_OWN = {each.name for each in dataclasses.fields(TargetedPlan)} - {"scoring"}
 
 
 def plan_names() -> tuple[str, ...]:
@@ -26,11 +25,11 @@ def plan_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
-def find_plan(name: str) -> TargetedPlan:
+def find_plan(name: str) -> Any:
     """The plan of a name, or of a YAML file.
 
-    A plan names `study: targeted` and the fields of `ScoringPlan` and `TargetedPlan`: model, task, data, languages,
-    budget and so on. `data: default` is the data folder (`HEADWISE_DATA`).
+    A plan names its kind (`study: targeted`, one of `KINDS`), the fields of `ScoringPlan` (model, task, data,
+    languages, budget and so on) and those of its kind. `data: default` is the data folder (`HEADWISE_DATA`).
 
     Raises:
         HeadwiseError: There is no such plan, or something in it is not known.
@@ -49,22 +48,24 @@ def find_plan(name: str) -> TargetedPlan:
         raise HeadwiseError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
-    return _targeted(path, plan)
+    return _checked(path, plan)
 
 
-def _targeted(path: Path, plan: Any) -> TargetedPlan:
-    if not isinstance(plan, dict) or plan.pop("study", None) != "targeted":
-        raise HeadwiseError(f"{path}: not a plan: it must say 'study: targeted'")
+def _checked(path: Path, plan: Any) -> Any:
+    kind = KINDS.get(str(plan.pop("study", None))) if isinstance(plan, dict) else None
+    if kind is None:
+        raise HeadwiseError(f"{path}: not a plan: it must say 'study: KIND', one of {', '.join(KINDS)}")
+    own = {each.name for each in dataclasses.fields(kind.plan)} - {"scoring"}
     for key in plan:
-        if key not in _SCORING | _OWN:
-            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(_SCORING | _OWN))}")
+        if key not in _SCORING | own:
+            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(_SCORING | own))}")
     for key in ("model", "task", "data"):
         if key not in plan:
             raise HeadwiseError(f"{path}: {key!r} is missing")
     if plan["data"] == "default":
         plan["data"] = _data_folder(path)
-    own = {key: plan.pop(key) for key in _OWN & plan.keys()}
-    return TargetedPlan(ScoringPlan(**plan), **own)
+    chosen = {key: plan.pop(key) for key in own & plan.keys()}
+    return kind.plan(ScoringPlan(**plan), **chosen)
 
 
 def _data_folder(path: Path) -> str:

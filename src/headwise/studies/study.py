@@ -1,0 +1,144 @@
+"""What every study comes to: figures as plain data, tables to print and to keep, and what the page shows of it."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from headwise.files import write_bytes
+from headwise.report import Curve, Gain
+from headwise.scores import HeadScores
+
+#: A difference with a smaller P-value is marked.
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with what is known about it.
+
+    Attributes:
+        value: The number.
+        difference: How far it is from what it is compared with.
+        p_value: P-value of that difference.
+        spread: Standard deviation, where the number is a mean.
+
+    Example:
+        >>> str(Figure(71.234, difference=1.5, p_value=0.001)), str(Figure(70.0, spread=0.42)), str(Figure(3.0))
+        ('71.23 +', '70.00 ± 0.4', '3.00')
+    """
+
+    value: float
+    difference: float | None = None
+    p_value: float | None = None
+    spread: float | None = None
+
+    @property
+    def mark(self) -> str:
+        """`+` or `-` where the difference is significant, else nothing."""
+        if self.p_value is None or not self.p_value < SIGNIFICANT or not self.difference:
+            return ""
+        return "+" if self.difference > 0 else "-"
+
+    def __str__(self) -> str:
+        spread = "" if self.spread is None else f" ± {self.spread:.1f}"
+        return f"{self.value:.2f}{spread} {self.mark}".rstrip()
+
+
+Cell = str | int | float | Figure | None
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A table of a study.
+
+    Attributes:
+        name: Name of its file, without the ending.
+        title: What it shows.
+        columns: Titles of its columns.
+        rows: Its rows; None is an empty cell.
+        note: What has to be said under it.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+class Study(Protocol):
+    """What a study found."""
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+
+    @property
+    def metric(self) -> str:
+        """The metric's name."""
+
+    @property
+    def scores(self) -> Mapping[str, HeadScores]:
+        """The scores of each language."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """What scoring took, by language."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said with it."""
+
+    def tables(self) -> tuple[StudyTable, ...]:
+        """Its tables, the most important first."""
+
+    def gains(self) -> tuple[Gain, ...]:
+        """What the page shows of removing heads."""
+
+    def curves(self) -> tuple[Curve, ...]:
+        """What the page shows of removing one after the other."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its figures as plain data that JSON can hold."""
+
+
+def show_cell(cell: Cell) -> str:
+    """A cell as a person reads it.
+
+    Example:
+        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, None)]
+        ['zh', '3', '0.12', '']
+    """
+    if cell is None:
+        return ""
+    return f"{cell:.2f}" if isinstance(cell, float) else str(cell)
+
+
+def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
+    """Write every table as a CSV file: whole numbers, with P-values and deviations in columns of their own."""
+    for table in tables:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(_plain_rows(table))
+        write_bytes(folder / f"{table.name}.csv", text.getvalue().encode())
+
+
+def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
+    """The rows with each figure in as many columns as it has parts."""
+    extras = {"difference": "gain", "p_value": "P", "spread": "sd"}
+    wanted: list[tuple[int, str]] = []
+    for place in range(len(table.columns)):
+        wanted.append((place, ""))
+        figures = [row[place] for row in table.rows if isinstance(row[place], Figure)]
+        wanted += [(place, part) for part in extras if any(getattr(each, part) is not None for each in figures)]
+    header = [f"{table.columns[place]} {extras[part]}" if part else table.columns[place] for place, part in wanted]
+    return [list(header), *([_part(row[place], part) for place, part in wanted] for row in table.rows)]
+
+
+def _part(cell: Cell, part: str) -> str | int | float | None:
+    if isinstance(cell, Figure):
+        found: float | None = getattr(cell, part or "value")
+        return found
+    return None if part else cell
