@@ -2,13 +2,16 @@
 
 The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
 Shapley value, which all of the methods can estimate. The truth is a long run of an unbiased method with a seed of its
-own; its own squared error is taken off everybody's. A method that spent a little more or less than asked is
-compared at the same units by its error times its units, as the error of an average falls.
+own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
+off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
+its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars, tmab
+and the best of the peers alone.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import time
@@ -25,11 +28,13 @@ from headwise.engine import encode_examples, players_of
 from headwise.games import ProbabilityGame
 from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
 from headwise.methods.peers import Captum, Shapiq
+from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
+from headwise.results import load_scores
 from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
-TRUTH_SEED = 999
+SEED, TRUTH_SEED = 1, 999
 PEERS: dict[str, Callable[..., Method]] = {
     "captum": Captum,
     "shapiq PermutationSamplingSV": partial(Shapiq, approximator="PermutationSamplingSV"),
@@ -63,18 +68,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--budgets", default="5000,20000,60000")
+    parser.add_argument("--budgets", default="5000,20000")
+    parser.add_argument("--long", default="60000")
     parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
+    parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
-        options.languages, options.budgets, options.truth = "zh", "1500", 3000.0
-    budgets = [float(each) for each in options.budgets.split(",")]
+        options.languages, options.budgets, options.long, options.truth = "zh", "1500", "", 3000.0
+    budgets, long = ([float(each) for each in text.split(",") if each] for text in (options.budgets, options.long))
     entries: dict[str, list[Entry]] = {}
     for language in options.languages.split(","):
         problem = make_problem(options.data, language)
-        truth = score(find_method("stars"), problem, Budget(options.truth), TRUTH_SEED)
-        entries[language] = compare(problem, truth, budgets)
+        truth = find_truth(problem, language, options.truth_from, options.truth)
+        entries[language] = compare(problem, truth, budgets, long)
         show(language, problem, truth, entries[language])
     if options.plot is not None:
         draw_plot(entries, options.plot)
@@ -89,34 +96,78 @@ def make_problem(data: str, language: str) -> Problem:
     return Problem(model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language)
 
 
-def compare(problem: Problem, truth: HeadScores, budgets: Sequence[float]) -> list[Entry]:
-    """Every method within every budget."""
-    found = []
-    # The paper's sample of 512 examples would not let tmab walk a single permutation within these budgets.
-    options = {"stars": {}, "gradient-screen": {}, "permutation": {}, "tmab": {"sample": 32}}
-    for name, chosen in options.items():
-        for budget, scores, seconds in snapshots(find_method(name, **chosen), problem, budgets):
-            found.append(measure(name, budget, scores, seconds, truth))
-            print(f"{found[-1]}", flush=True)
-    for (name, make), (how, examples, fresh) in itertools.product(PEERS.items(), WAYS):
-        for budget in budgets:
+def find_truth(problem: Problem, language: str, folders: str, units: float) -> HeadScores:
+    """A long run of stars, or the mean of several that are there already."""
+    if not folders:
+        return score(find_method("stars"), problem, Budget(units), TRUTH_SEED)
+    runs = [load_scores(folder)[language] for folder in folders.split(",")]
+    if any(run.provenance.estimand != problem.estimand.name or run.provenance.seed == SEED for run in runs):
+        raise SystemExit(f"--truth-from takes runs of the {problem.estimand.name} value with seeds other than {SEED}")
+    errors = np.array([run.stderr for run in runs])  # (runs, players)
+    weights = errors**-2 / (errors**-2).sum(0)
+    value = (weights * np.array([run.value for run in runs])).sum(0)
+    total = dataclasses.replace(runs[0].provenance, units=sum(run.provenance.units for run in runs))
+    stderr = (errors**-2).sum(0) ** -0.5
+    return dataclasses.replace(runs[0], value=tuple(value), stderr=tuple(stderr), provenance=total)
+
+
+def compare(problem: Problem, truth: HeadScores, budgets: list[float], long: list[float]) -> list[Entry]:
+    """Every method within every budget that it is tried with."""
+    found: list[Entry] = []
+
+    def note(name: str, budget: float, scores: HeadScores, seconds: float) -> None:
+        found.append(measure(name, budget, scores, seconds, truth))
+        print(f"{found[-1]}", flush=True)
+
+    ours = {
+        "stars": (find_method("stars"), budgets + long),
+        "gradient-screen": (find_method("gradient-screen"), budgets),
+        "permutation": (find_method("permutation"), budgets),
+        "tmab": (find_method("tmab"), budgets + long),  # as in the paper, every coalition on up to 512 examples
+        "tmab, 32 examples": (find_method("tmab", sample=32), budgets),
+    }
+    for name, (method, chosen) in ours.items():
+        for budget, scores, seconds in snapshots(method, problem, chosen):
+            note(name, budget, scores, seconds)
+        if name == "tmab":
+            print(tmab_cost(problem, truth, scores), flush=True)
+    peers = {f"{name}, {way[0]}": (make, way) for (name, make), way in itertools.product(PEERS.items(), WAYS)}
+    for budget in budgets + long:
+        if budget in long:  # the best so far alone
+            [best] = [min((e for e in found if e.method in peers and e.units > 0), key=lambda each: each.at_budget)]
+            peers = {best.method: peers[best.method]}
+        for name, (make, (_, examples, fresh)) in peers.items():
             start = time.monotonic()
             peer: Method = make(units=budget, examples_per_coalition=examples, fresh=fresh)
-            scores = score(peer, problem, Budget(budget), seed=1)
-            found.append(measure(f"{name}, {how}", budget, scores, time.monotonic() - start, truth))
-            print(f"{found[-1]}", flush=True)
+            note(name, budget, score(peer, problem, Budget(budget), seed=SEED), time.monotonic() - start)
     return found
+
+
+def tmab_cost(problem: Problem, truth: HeadScores, scores: HeadScores) -> str:
+    """What tmab would cost to the end: from its own variances, the true values and its bound, not measured."""
+    method = Tmab()
+    odds = np.log(3 / method.error_rate)
+    variance = np.array(scores.stderr) ** 2 * np.array(scores.count)
+    slow = np.sqrt(2 * odds * np.where(np.isfinite(variance), variance, np.nanmedian(variance)))
+    size, fast = np.abs(truth.values()), 3 * method.value_range * odds
+    walks = ((slow + np.sqrt(slow**2 + 4 * fast * size)) / (2 * size)) ** 2  # where slow/√t + fast/t falls to size
+    units = walks * min(method.sample, len(problem.examples))
+    half, most = np.median(walks), np.quantile(walks, 0.9)
+    return (
+        f"tmab to the end (extrapolated): {half:,.0f} permutations for half of the players, {most:,.0f} for 90%; "
+        f"{units[walks <= most].sum():.1e} units for these"
+    )
 
 
 def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> list[tuple[float, HeadScores, float]]:
     """One run of a method, looked at when each budget is spent: (budget, scores, seconds)."""
-    rounds, units, drawn, start, found = method.start(problem, 1), 0.0, 0, time.monotonic(), []
+    rounds, units, drawn, start, found = method.start(problem, SEED), 0.0, 0, time.monotonic(), []
     for budget in budgets:
         while not rounds.done and units + rounds.next_units <= budget:
             arrays, count = rounds.draw(drawn)
             rounds.absorb(arrays)
             units, drawn = units + float(arrays["units"]), drawn + count
-        found.append((budget, rounds.scores(units, 1), time.monotonic() - start))
+        found.append((budget, rounds.scores(units, SEED), time.monotonic() - start))
     return found
 
 
@@ -137,10 +188,10 @@ def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[E
     )
     print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
     print(f"{int(clear(values, errors).sum())} of 144 clear, {int((values < 0).sum())} negative")
-    print(f"{'method':>28} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'right signs':>12}")
+    print(f"{'method':>48} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'right signs':>12}")
     for each in entries:
         print(
-            f"{each.method:>28} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
+            f"{each.method:>48} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
             f"{each.signs:12.1%}"
         )
 
@@ -153,6 +204,7 @@ def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
         last = {each.method: each.at_budget for each in found if each.budget == largest and each.units > 0}
         peers = [error for name, error in last.items() if name.startswith(("shapiq", "captum"))]
         to_peer.append(min(peers) / last["stars"])
+        # Only where tmab had the units for a permutation at all.
         if np.isfinite(last.get("tmab", np.nan)):
             to_tmab.append(last["tmab"] / last["stars"])
         signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]

@@ -8,6 +8,9 @@ from headwise.errors import HeadwiseError
 from headwise.runs.config import CONFIG, read_config
 from headwise.scores import Comparison, HeadScores
 
+#: Where a run folder has its refined masks.
+REFINED = "refined"
+
 
 def load_scores(folder: str | os.PathLike[str]) -> dict[str, HeadScores]:
     """The scores of a run, by language.
@@ -40,7 +43,7 @@ def list_runs(folder: str | os.PathLike[str] = "runs") -> dict[str, dict[str, An
     return {str(path.parent): read_config(path.parent) for path in sorted(Path(folder).glob(f"*/{CONFIG}"))}
 
 
-def find_mask(model: str, mask: Path | None, language: str | None) -> tuple[str, Path]:
+def find_mask(model: str, mask: Path | None, language: str | None, refined: bool = False) -> tuple[str, Path]:
     """The model and the mask file that are meant by a model and a mask, or by a run folder and a language.
 
     Raises:
@@ -51,8 +54,22 @@ def find_mask(model: str, mask: Path | None, language: str | None) -> tuple[str,
     if mask is not None:
         return model, mask
     folder = Path(model)
+    name = model_of(folder)
+    found = {path.stem: path for path in sorted((folder / (REFINED if refined else "masks")).glob("*.json"))}
+    if language not in found:
+        kind, fix = ("refined mask", ": run headwise refine first") if refined else ("mask", "")
+        have = f"it has {', '.join(found) or 'none'}{fix}"
+        raise HeadwiseError(f"{folder}: has no {kind} for --language {language}: {have}")
+    return name, found[language]
+
+
+def model_of(folder: Path) -> str:
+    """The model of a run.
+
+    Raises:
+        HeadwiseError: There is no run in the folder, or it is about no model.
+    """
     name = read_config(folder).get("model")
-    found = {path.stem: path for path in sorted((folder / "masks").glob("*.json"))}
-    if name is None or language not in found:
-        raise HeadwiseError(f"{folder}: has no mask for --language {language}: it has {', '.join(found) or 'none'}")
-    return str(name), found[language]
+    if name is None:
+        raise HeadwiseError(f"{folder}: a run without a model: give the folder of headwise score or of a study")
+    return str(name)

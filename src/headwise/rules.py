@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from headwise.errors import HeadwiseError
-from headwise.heads import HeadMap
+from headwise.heads import HeadMap, Players
 from headwise.masks import HeadMask
 from headwise.scores import HeadScores
 
@@ -65,6 +65,17 @@ def lowest_share_mask(scores: HeadScores, heads: HeadMap, share: float) -> HeadM
     if not 0 <= share <= 1:
         raise HeadwiseError(f"a share is between 0 and 1, not {share}")
     return lowest_mask(scores, heads, round(share * len(scores.players)))
+
+
+def mask_without(
+    heads: HeadMap, names: Iterable[str], kind: Players = "heads", language: str | None = None
+) -> HeadMask:
+    """The mask of a model with players off; a group of heads that share their keys (`decoder.3.kv1`) is all of them.
+
+    Raises:
+        HeadwiseError: A name is not one of the model's players.
+    """
+    return HeadMask.without(heads, _members(heads, names), kind, language)
 
 
 def _without(scores: HeadScores, heads: HeadMap, off: Iterable[str]) -> HeadMask:

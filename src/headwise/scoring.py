@@ -26,6 +26,7 @@ from headwise.methods.base import Arrays, Rounds
 from headwise.models import load_model, load_tokenizer
 from headwise.rules import harmful_mask
 from headwise.runs import Run, open_run
+from headwise.runs.config import read_config
 from headwise.score_tables import pyarrow_modules, save_table
 from headwise.scores import HeadScores
 from headwise.tasks.dispatch import check_tokenizer, task_of
@@ -156,6 +157,19 @@ def run_scoring(
         found = dict(_score_each(plan, method, problems, run, seconds, progress))
         save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
     return ScoringRun(run.folder, found, notes)
+
+
+def plan_of(folder: str | os.PathLike[str], languages: Sequence[str]) -> ScoringPlan:
+    """The plan of a run that is there, for some of its languages.
+
+    Raises:
+        HeadwiseError: There is no scoring run in the folder.
+    """
+    config = read_config(Path(folder))
+    names = {part.name for part in dataclasses.fields(ScoringPlan)} - {"languages"}
+    if missing := sorted(names - config.keys()):
+        raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
+    return ScoringPlan(languages=",".join(languages), **{name: config[name] for name in names})
 
 
 def make_problems(plan: ScoringPlan, trust_remote_code: bool = False) -> tuple[dict[str, Problem], tuple[str, ...]]:

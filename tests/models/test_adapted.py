@@ -95,6 +95,7 @@ def test_merged_unmerged_and_original_agree(family: str, named: bool, tmp_path: 
     assert type(merged).__name__ == BY_NAME[family].model_class
     assert isinstance(unmerged, peft.PeftModel)
     assert not merged.training
+    assert all(weight.requires_grad for weight in merged.parameters())  # it can be tuned like any other
     with torch.no_grad():
         inputs = inputs_for(BY_NAME[family])
         assert difference(outputs_of(unmerged, inputs), saved.logits) < 1e-6

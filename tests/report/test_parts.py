@@ -11,13 +11,13 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from headwise.report import Report
 from headwise.report.grids import grids
-from headwise.report.languages import clustered, shared_scores
+from headwise.report.languages import clustered
 from headwise.report.page import render
 from headwise.report.palette import STEPS, colour_rules
 from headwise.scores import HeadScores, Provenance
 from headwise.stats import Decision
 from tests.report.reading import read
-from tests.report.samples import HEADS, LANGUAGES, sample_scores
+from tests.report.samples import LANGUAGES, sample_scores
 
 WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
 
@@ -54,18 +54,8 @@ def test_feed_forward_blocks_have_one_row_per_stack() -> None:
     assert page.all("h2")[0].text == "Values of feed-forward blocks"
 
 
-def test_languages_with_other_heads_are_compared_on_those_they_share() -> None:
-    one, two = sample_scores(["a"], HEADS[:100]), sample_scores(["b"], HEADS[50:])
-    shared = shared_scores(one | two)
-    assert shared is not None
-    assert shared.players == HEADS[50:100]
-    assert shared.values[0].tolist() == list(one["a"].value[50:])
-    assert shared.values[1].tolist() == list(two["b"].value[:50])
-
-
-def test_other_estimands_are_not_compared() -> None:
+def test_other_estimands_are_not_shown_side_by_side() -> None:
     scores = {"a": scores_of(range(9)), "b": scores_of(range(9), estimand="truncated(0.5)")}
-    assert shared_scores(scores) is None
     assert [title.text for title in read(render(Report("", scores=scores))).all("h2")] == [
         "Values of heads",
         "Where this comes from",
@@ -98,21 +88,6 @@ def test_languages_that_correlate_stand_together() -> None:
     order = families[clustered(rho)].tolist()
     assert len(list(itertools.groupby(order))) == 3
     assert sorted(clustered(rho)) == list(range(7))
-
-
-def test_agnostic_heads_are_in_every_top_20() -> None:
-    scores = sample_scores(LANGUAGES[:5])
-    shared = shared_scores(scores)
-    assert shared is not None
-    tops = [set(each.ranked()[-20:]) for each in scores.values()]
-    assert set(shared.agnostic()) == set.intersection(*tops)
-    assert shared.agnostic()
-
-
-def test_of_few_players_only_the_upper_half_is_the_top() -> None:
-    shared = shared_scores({"a": scores_of([4, 3, 2, 1, 0]), "b": scores_of([3, 4, 0, 1, 2])})
-    assert shared is not None
-    assert (shared.top, shared.agnostic()) == (2, ("encoder.0.0", "encoder.0.1"))
 
 
 def test_specific_heads_stand_alone_with_everything_decided() -> None:

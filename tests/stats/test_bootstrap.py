@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.stats import bootstrap
-from headwise.stats.bootstrap import paired_bootstrap
+from headwise.stats.bootstrap import bootstrap_bands, paired_bootstrap
 
 Array = NDArray[np.float64]
 
@@ -91,3 +91,21 @@ def test_mistakes_are_named() -> None:
         paired_bootstrap(np.ones((0, 2)), [], ratio)
     with pytest.raises(HeadwiseError, match="at least one resample"):
         paired_bootstrap(base, [base], ratio, resamples=0)
+
+
+def test_bands_are_quantiles_of_one_set_of_resamples_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    systems = [entities(generator, 40, share) for share in (0.3, 0.6, 0.9)]
+    rows = np.random.default_rng(1).integers(40, size=(150, 40))
+    drawn = np.array([[f1(system[each].sum(0)) for system in systems] for each in rows])  # (resamples, systems)
+    monkeypatch.setattr(bootstrap, "_CHUNK", 40 * 7)
+    low, high = bootstrap_bands(systems, f1, resamples=150, confidence=0.9, seed=1)
+    assert low == pytest.approx(np.quantile(drawn, 0.05, axis=0))
+    assert high == pytest.approx(np.quantile(drawn, 0.95, axis=0))
+
+
+def test_bands_need_systems_of_the_same_examples() -> None:
+    with pytest.raises(HeadwiseError, match="at least one system"):
+        bootstrap_bands([], ratio)
+    with pytest.raises(HeadwiseError, match="the same examples"):
+        bootstrap_bands([np.ones((4, 2)), np.ones((5, 2))], ratio)

@@ -1,5 +1,6 @@
 """The targeted study: masks from dev, judged on test, beside controls of the same size."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from headwise import HeadMask, HeadwiseError
 from headwise.scoring import ScoringPlan
 from headwise.studies import TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
+from headwise.studies.reading import load_study
 from headwise.studies.targeted import pooled_mask, random_mask
 from headwise.tasks import evaluate, find_task
 from tests.scoring_world import save_data, save_model
@@ -75,9 +77,39 @@ def test_the_same_study_again_is_read_not_run(
     assert again.scores == study.scores
 
 
-def test_the_figures_are_written_as_json(study: TargetedStudy) -> None:
+def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:
     assert (study.folder / "targeted.json").is_file()
     assert (study.folder / "scoring" / "masks" / "sw.json").is_file()
+    chosen = HeadMask.load(study.folder / "masks" / "sw.json")
+    assert len(chosen.off) == study.languages["sw"].masks["refined"].removed
+    with (study.folder / "targeted.csv").open(encoding="utf-8") as file:
+        rows = {row["language"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["en", "sw", "mean gain", "worst gain"]
+    refined = study.languages["sw"].masks["refined"]
+    assert float(rows["sw"]["refined"]) == refined.value
+    assert float(rows["sw"]["refined P"]) == refined.test.p_value
+    assert float(rows["sw"]["random sd"]) == pytest.approx(np.std(study.languages["sw"].randoms))
+
+
+def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:
+    assert load_study(study.folder) == study
+
+
+def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp_path: Path) -> None:
+    without = run_targeted(replace(plan, refine=0, randoms=0), tmp_path / "without")
+    assert all("refined" not in each.masks for each in without.languages.values())
+    [table] = without.tables()
+    assert "refined" not in table.columns
+
+
+@pytest.mark.parametrize("players", ["ffn", "layers"])
+def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: Path, players: str) -> None:
+    scoring = replace(plan.scoring, players=players, languages="en", budget=1500)
+    found = run_targeted(replace(plan, scoring=scoring), tmp_path / players)
+    assert found.scores["en"].kind == players
+    assert HeadMask.load(found.folder / "masks" / "en.json").kind == players
+    assert found.languages["en"].masks["targeted"].removed == len(found.scores["en"].decided("harmful"))
+    assert len(found.languages["en"].randoms) == 3
 
 
 def test_a_pooled_mask_takes_what_hurts_on_the_whole(study: TargetedStudy, world: Path) -> None:

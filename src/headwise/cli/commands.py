@@ -2,7 +2,6 @@
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,18 +11,15 @@ from rich.table import Table
 from headwise import __version__
 from headwise.architectures import FAMILIES
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.prune import prune_command, refine_command
 from headwise.cli.score import compare_command, score_command
 from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tasks import evaluate_command, tune_command
-from headwise.errors import HeadwiseError
-from headwise.files import new_folder
 from headwise.games import GAMES
 from headwise.heads import HeadMap, find_heads
-from headwise.masks import HeadMask
 from headwise.methods import METHODS
-from headwise.models import default_names, load_model, load_skeleton, load_tokenizer
-from headwise.pruning import fold, save_pruned, shrink
-from headwise.results import find_mask, list_runs
+from headwise.models import default_names, load_skeleton
+from headwise.results import list_runs
 from headwise.studies import plan_names
 from headwise.tasks.task import TASKS
 
@@ -32,18 +28,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
 app.command(name="score")(score_command)
+app.command(name="refine")(refine_command)
+app.command(name="prune")(prune_command)
 app.command(name="compare")(compare_command)
 app.command(name="study")(study_command)
 app.command(name="report")(report_command)
 app.command(name="demo")(demo_command)
-
-
-class Export(StrEnum):
-    """What `headwise prune` writes."""
-
-    mask = "mask"
-    folded = "folded"
-    shrunk = "shrunk"
 
 
 class Listing(StrEnum):
@@ -79,46 +69,6 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
     for site in _site_rows(found):
         table.add_row(*(str(site[key]) for key in ("site", "heads", "head_width", "kv_heads", "output")))
     Console().print(table)
-
-
-@app.command()
-def prune(
-    model: Annotated[str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
-    mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
-    language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
-    export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
-    other_weights: Annotated[
-        bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
-    as_json: AsJson = False,
-    trust_remote_code: TrustRemoteCode = False,
-) -> None:
-    """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
-    model, mask_file = find_mask(model, mask, language)
-    if Path(model).exists() and out.exists() and out.resolve().samefile(Path(model).resolve()):
-        raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
-    chosen = HeadMask.load(mask_file)
-    loaded = load_model(model, trust_remote_code)
-    found = find_heads(loaded)
-    chosen = chosen.moved_to(found) if other_weights else chosen
-    chosen.check(found)
-    languages = (chosen.language,) if chosen.language else ()
-    tokenizer = load_tokenizer(model, trust_remote_code)
-    match export:
-        case Export.shrunk:
-            save_pruned(shrink(loaded, chosen, inplace=True), out, tokenizer, languages, overwrite)
-        case Export.folded:
-            _save_folded(fold(loaded, chosen, inplace=True), tokenizer, out, overwrite)
-        case Export.mask:
-            with new_folder(out, overwrite) as draft:
-                chosen.save(draft / "mask.json")
-    removed, total = len(chosen.off), len(chosen.players)
-    if as_json:
-        typer.echo(json.dumps({"out": str(out), "export": export.value, "removed": removed, "of": total}))
-    else:
-        typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
 
 
 @app.command(name="ls")
@@ -177,13 +127,3 @@ def _site_rows(found: HeadMap) -> list[dict[str, Any]]:
         }
         for site in found.sites
     ]
-
-
-def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
-    with new_folder(out, overwrite) as draft:
-        try:
-            model.save_pretrained(draft)
-        except OSError as error:
-            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
-        if tokenizer is not None:
-            tokenizer.save_pretrained(draft)

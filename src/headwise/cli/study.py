@@ -12,6 +12,7 @@ from headwise.cli.options import AsJson
 from headwise.cli.progress import show_progress
 from headwise.demo import demo_plan, run_demo
 from headwise.report import write_report
+from headwise.runs.config import read_config
 from headwise.studies import KINDS, Study, TargetedStudy, find_plan, kind_of
 from headwise.studies.reading import report_of
 from headwise.studies.study import show_cell
@@ -30,7 +31,8 @@ def study_command(
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return
-    print_study(study, f"{plan.scoring.model} on {plan.scoring.data}")
+    config = read_config(folder)
+    print_study(study, f"{config['model']} on {config['data']}")
     typer.echo(f"Tables as CSV: {folder}; to look at it: headwise report {folder}")
 
 
@@ -68,7 +70,7 @@ def report_command(
 
 def print_study(study: Study, about: str) -> None:
     """The tables of a study, and what they mean."""
-    for found in study.tables():
+    for found in (each for each in study.tables() if each.printed):
         table = Table(*found.columns, title=f"{about}: {found.title}")
         for row in found.rows:
             table.add_row(*(show_cell(cell) for cell in row))

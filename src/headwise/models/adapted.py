@@ -195,7 +195,7 @@ def _merged(adapter: Adapter, model: Any) -> Any:
             f"{adapter.name}: a {kind} adapter cannot be merged into the weights: use load_model(..., merge=False)"
         ) from None
     merged.config.name_or_path = adapter.name
-    return merged
+    return merged.requires_grad_(True)  # PEFT froze what is now a model like any other, which may be tuned further
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -3,100 +3,17 @@
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headwise.affinity import Array, Shared, shared_scores, specific_to
 from headwise.report.html import Html, element, isolated, joined, table_frame
 from headwise.report.numbers import plain, plural
 from headwise.report.palette import level
 from headwise.scores import HeadScores
-from headwise.stats import spearman_matrix
 
-Array = NDArray[np.float64]
-
-#: A head is agnostic if its value is among so many of the highest in every language.
-TOP = 20
-# Fewer players than this say nothing about rank.
-_FEWEST = 4
 # Pixels per cell, and how much of a language's name a label holds.
 _CELL, _LONGEST = 34, 24
-
-
-@dataclass(frozen=True)
-class Shared:
-    """What several languages have scores of.
-
-    Attributes:
-        languages: The languages.
-        players: The players that have a value in all of them.
-        values: Their values, (languages, players).
-        decisions: Their decisions, (languages, players): 1 helpful, −1 harmful, 0 undecided.
-    """
-
-    languages: tuple[str, ...]
-    players: tuple[str, ...]
-    values: Array
-    decisions: Array
-
-    @property
-    def top(self) -> int:
-        """How many of the highest values count as a language's best: 20, but never more than half."""
-        return min(TOP, len(self.players) // 2)
-
-    def agnostic(self) -> tuple[str, ...]:
-        """The players that are among every language's best."""
-        best = [set(np.argsort(-values, kind="stable")[: self.top].tolist()) for values in self.values]
-        return tuple(self.players[place] for place in sorted(set.intersection(*best)))
-
-    def opposed(self) -> dict[str, Array]:
-        """The decisions on every player that is harmful in one language and helpful in another, (languages,) each.
-
-        First come the specific ones: decided everywhere, and one language stands alone.
-        """
-        found = {
-            name: column
-            for name, column in zip(self.players, self.decisions.T, strict=True)
-            if {-1.0, 1.0} <= set(column.tolist())
-        }
-        return dict(sorted(found.items(), key=lambda item: specific_to(item[1]) is None))
-
-
-def specific_to(decisions: Array) -> int | None:
-    """Which language decides the opposite of all others, all being decided; None if there is no such language.
-
-    Of two languages that differ neither stands alone.
-
-    Example:
-        >>> specific_to(np.array([1.0, -1.0, 1.0])), specific_to(np.array([1.0, -1.0, 0.0]))
-        (1, None)
-    """
-    if len(decisions) < 3 or not decisions.all():
-        return None
-    for sign in (-1.0, 1.0):
-        [alone] = np.nonzero(decisions == sign)
-        if len(alone) == 1:
-            return int(alone[0])
-    return None
-
-
-def shared_scores(scores: Mapping[str, HeadScores]) -> Shared | None:
-    """What can be compared between languages; None if that is nothing: other players, or other estimands."""
-    sets = list(scores.values())
-    if len(sets) < 2 or len({each.provenance.estimand for each in sets}) > 1:
-        return None
-    places = [{name: place for place, name in enumerate(each.players)} for each in sets]
-    known = [
-        {name for name, value in zip(each.players, each.value, strict=True) if not math.isnan(value)} for each in sets
-    ]
-    players = tuple(name for name in sets[0].players if all(name in names for names in known))
-    if len(players) < _FEWEST:
-        return None
-    signs = {"helpful": 1.0, "harmful": -1.0, "undecided": 0.0}
-    values = [[each.value[at[name]] for name in players] for each, at in zip(sets, places, strict=True)]
-    decisions = [[signs[each.decision[at[name]]] for name in players] for each, at in zip(sets, places, strict=True)]
-    return Shared(tuple(scores), players, np.array(values, dtype=np.float64), np.array(decisions))
 
 
 def clustered(rho: Array) -> list[int]:
@@ -120,7 +37,7 @@ def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None
     shared = shared_scores(scores)
     if shared is None:
         return None
-    rho = spearman_matrix(list(shared.values))
+    rho = shared.likeness()
     order = clustered(rho)
     names = [shared.languages[place] for place in order]
     rho = rho[np.ix_(order, order)]

@@ -2,9 +2,17 @@
 
 from headwise.stats.bernstein import EmpiricalBernstein
 from headwise.stats.betting import MeanInterval, SignTest
-from headwise.stats.bootstrap import PairedTest, paired_bootstrap
+from headwise.stats.bootstrap import PairedTest, bootstrap_bands, paired_bootstrap
 from headwise.stats.multiple import Correction, Decision, decide
-from headwise.stats.ranks import Correlation, clear, jaccard, sign_agreement, spearman, spearman_matrix
+from headwise.stats.ranks import (
+    Correlation,
+    clear,
+    jaccard,
+    permutation_p_value,
+    sign_agreement,
+    spearman,
+    spearman_matrix,
+)
 
 __all__ = [
     "Correction",
@@ -14,10 +22,12 @@ __all__ = [
     "MeanInterval",
     "PairedTest",
     "SignTest",
+    "bootstrap_bands",
     "clear",
     "decide",
     "jaccard",
     "paired_bootstrap",
+    "permutation_p_value",
     "sign_agreement",
     "spearman",
     "spearman_matrix",

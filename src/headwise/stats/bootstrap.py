@@ -1,4 +1,4 @@
-"""The paired bootstrap: is one system better than another, or were the examples kind to it?"""
+"""The bootstrap: how sure is a metric, and is one system better than another, or were the examples kind to it?"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,18 +68,59 @@ def paired_bootstrap(
     """
     _check(base, systems, resamples)
     stacked = np.stack([base, *systems], axis=1).astype(np.float64)  # (examples, systems + 1, statistics)
-    n, kinds, statistics = stacked.shape
-    flat = stacked.reshape(n, -1)
-    drawn = np.concatenate(
-        [
-            value((counts @ flat).reshape(-1, kinds, statistics))  # (chunk, systems + 1)
-            for counts in _resamples(n, resamples, np.random.default_rng(seed))
-        ]
-    )
+    drawn = _drawn(stacked, value, resamples, seed)  # (resamples, systems + 1)
     whole = value(stacked.sum(axis=0))  # (systems + 1,)
     differences = drawn[:, 1:] - drawn[:, :1]  # (resamples, systems)
     return tuple(
         _test(float(whole[k + 1] - whole[0]), differences[:, k], confidence) for k in range(differences.shape[1])
+    )
+
+
+def bootstrap_bands(
+    systems: Sequence[Array],
+    value: Callable[[Array], Array],
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[Array, Array]:
+    """The percentile intervals of the metrics of several systems, all on the same resamples of the same examples.
+
+    Args:
+        systems: What each example adds to the metric of each system, (examples, statistics) each.
+        value: The metric of summed statistics, (..., statistics) to (...).
+        resamples: How many times the examples are drawn.
+        confidence: How much of the resampled metrics an interval holds.
+        seed: Seed of the draws; with the same examples it gives the same draws.
+
+    Returns:
+        The lower and the upper ends, (systems,) each.
+
+    Raises:
+        HeadwiseError: There are no systems or no examples, or the systems were not measured on the same ones.
+
+    Example:
+        >>> right = np.array([[1.0, 1.0]] * 60 + [[0.0, 1.0]] * 40)
+        >>> low, high = bootstrap_bands([right, np.ones((100, 2))], lambda totals: totals[..., 0] / totals[..., 1])
+        >>> bool(0.45 < low[0] < 0.55 < 0.65 < high[0] < 0.75), float(low[1]), float(high[1])
+        (True, 1.0, 1.0)
+    """
+    if not systems:
+        raise HeadwiseError("a bootstrap needs at least one system")
+    _check(systems[0], systems, resamples)
+    drawn = _drawn(np.stack(systems, axis=1).astype(np.float64), value, resamples, seed)  # (resamples, systems)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high
+
+
+def _drawn(stacked: Array, value: Callable[[Array], Array], resamples: int, seed: int) -> Array:
+    """The metric of every system (examples, systems, statistics) on every resample, (resamples, systems)."""
+    n, systems, statistics = stacked.shape
+    flat = stacked.reshape(n, -1)
+    return np.concatenate(
+        [
+            value((counts @ flat).reshape(-1, systems, statistics))  # (chunk, systems)
+            for counts in _resamples(n, resamples, np.random.default_rng(seed))
+        ]
     )
 
 

@@ -103,6 +103,29 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
     return np.asarray(np.clip(rho, -1, 1))
 
 
+def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, seed: int = 0) -> float:
+    """Two-sided P-value of Spearman's rank correlation: how often shuffled values correlate as much, or more.
+
+    It is `(1 + as many)/(1 + resamples)`, and 1 if either side is constant. It holds for few values too, where
+    Fisher's interval is rough.
+
+    Raises:
+        HeadwiseError: The two are not of one length, or there are no resamples.
+
+    Example:
+        >>> permutation_p_value([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7]) < 0.01
+        True
+    """
+    if np.size(a) != np.size(b) or resamples < 1:
+        sizes = f"lengths {np.size(a)} and {np.size(b)}, and {resamples} resamples"
+        raise HeadwiseError(f"a P-value needs vectors of one length and at least one resample, found {sizes}")
+    left, right = ranks(a) - (np.size(a) + 1) / 2, ranks(b) - (np.size(b) + 1) / 2
+    shuffled = np.random.default_rng(seed).permuted(np.tile(left, (resamples, 1)), axis=1)  # (resamples, values)
+    # Ranks are multiples of 1/2, so that sums are exact and ties count as they should.
+    as_many = int((np.abs(shuffled @ right) >= abs(left @ right)).sum())
+    return (1 + as_many) / (1 + resamples)
+
+
 def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
     """What two sets share ÷ what they hold together; 1 if both are empty.
 

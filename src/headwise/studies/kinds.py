@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from headwise.scoring import Advance
+from headwise.studies.correlates import CorrelatesPlan, load_correlates, run_correlates
+from headwise.studies.descents import load_iterative
+from headwise.studies.iterative import IterativePlan, run_iterative
 from headwise.studies.outcomes import load_targeted
+from headwise.studies.stability import StabilityPlan, load_stability, run_stability
 from headwise.studies.study import Study
 from headwise.studies.targeted import TargetedPlan, run_targeted
 
@@ -16,7 +20,7 @@ class Kind:
     """A kind of study.
 
     Attributes:
-        plan: The plan's class: a dataclass with `scoring` and fields of its own.
+        plan: The plan's class: a dataclass with fields of its own, and `scoring` if it scores heads.
         run: Runs a plan in a folder, or goes on with it.
         load: The finished study of a folder.
     """
@@ -29,6 +33,9 @@ class Kind:
 #: By the name that a plan gives as `study`.
 KINDS: Mapping[str, Kind] = {
     "targeted": Kind(TargetedPlan, run_targeted, load_targeted),
+    "iterative": Kind(IterativePlan, run_iterative, load_iterative),
+    "stability": Kind(StabilityPlan, run_stability, load_stability),
+    "correlates": Kind(CorrelatesPlan, run_correlates, load_correlates),
 }
 
 

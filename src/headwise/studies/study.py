@@ -60,6 +60,7 @@ class StudyTable:
         columns: Titles of its columns.
         rows: Its rows; None is an empty cell.
         note: What has to be said under it.
+        printed: Whether it is short enough to print; it is kept as a file either way.
     """
 
     name: str
@@ -67,6 +68,7 @@ class StudyTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    printed: bool = True
 
 
 class Study(Protocol):
@@ -106,15 +108,17 @@ class Study(Protocol):
 
 
 def show_cell(cell: Cell) -> str:
-    """A cell as a person reads it.
+    """A cell as a person reads it: two decimals, but two digits of small numbers such as values and P-values.
 
     Example:
-        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, None)]
-        ['zh', '3', '0.12', '']
+        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, 0.00123456, None)]
+        ['zh', '3', '0.12', '0.0012', '']
     """
     if cell is None:
         return ""
-    return f"{cell:.2f}" if isinstance(cell, float) else str(cell)
+    if isinstance(cell, float):
+        return f"{cell:.2g}" if 0 < abs(cell) < 0.1 else f"{cell:.2f}"
+    return str(cell)
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:

@@ -1,8 +1,9 @@
 """Targeted pruning: each language without its harmful heads, judged on test data beside the usual controls.
 
-For each language the heads are scored on dev examples; those decided harmful go. The same number of heads by Michel's
-sensitivities and by chance (ten times) are the controls. Two masks that need no scores of the language itself stand
-beside them: the source language's (zero-shot), and one of all languages together (pooled).
+For each language the heads are scored on dev examples; those decided harmful go. That mask is also refined: the heads
+that hurt given what is off go too, chosen on dev. The same number of heads as are harmful by Michel's sensitivities and
+by chance (ten times) are the controls. Two masks that need no scores of the language itself stand beside them: the
+source language's (zero-shot), and one of all languages together (pooled).
 """
 
 import os
@@ -17,8 +18,9 @@ from headwise.heads import HeadMap
 from headwise.masks import HeadMask
 from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Problem
-from headwise.rules import harmful_mask, lowest_mask
-from headwise.runs import open_run
+from headwise.refinement import RefinementPlan, refine_mask
+from headwise.rules import harmful_mask, lowest_mask, mask_without
+from headwise.runs import Journal, open_run
 from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
@@ -37,6 +39,8 @@ class TargetedPlan:
         scoring: How heads are scored.
         test_split: The split that masks are judged on.
         source: The language that the model was tuned on, whose mask is tried on all.
+        refine: Rounds of refining the mask of harmful players, at most; 0 for none.
+        refine_examples: Dev examples to refine on, at most.
         randoms: How many random masks of the same size.
         resamples: Resamples of the paired bootstrap.
     """
@@ -44,6 +48,8 @@ class TargetedPlan:
     scoring: ScoringPlan
     test_split: str = "test"
     source: str = "en"
+    refine: int = 12
+    refine_examples: int = 512
     randoms: int = 10
     resamples: int = 10_000
 
@@ -62,12 +68,14 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal)
-        masks = choose_masks(plan, bench.heads, scores)
+        masks = choose_masks(plan, bench.heads, scores, run.journal, progress)
         found = {}
         for done, language in enumerate(scores):
             if progress is not None:
                 progress(done, len(scores), f"testing {language}")
             found[language] = _judge(plan, bench, language, masks[language], scores[language])
+            chosen = masks[language].get("refined", masks[language]["targeted"])
+            chosen.save(folder / "masks" / f"{language}.json")
         if progress is not None:
             progress(len(scores), len(scores), "tested")
     study = TargetedStudy(
@@ -79,23 +87,33 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
 
 
 def choose_masks(
-    plan: TargetedPlan, heads: HeadMap, scores: Mapping[str, HeadScores]
+    plan: TargetedPlan,
+    heads: HeadMap,
+    scores: Mapping[str, HeadScores],
+    journal: Journal | None = None,
+    progress: Advance | None = None,
 ) -> dict[str, dict[str, HeadMask]]:
-    """The masks to try on each language."""
+    """The masks to try on each language: nothing but dev examples has a say in them."""
     harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
     problems, _ = make_problems(plan.scoring)
     shared = {"pooled": pooled_mask(scores, heads)} if len(scores) > 1 else {}
     if plan.source in harmful:
         shared["zero-shot"] = harmful[plan.source]
-    return {
-        language: {"targeted": mask, "michel": michel_mask(problems[language], len(mask.off)), **shared}
-        for language, mask in harmful.items()
-    }
+    found: dict[str, dict[str, HeadMask]] = {}
+    for done, (language, mask) in enumerate(harmful.items()):
+        if progress is not None:
+            progress(done, len(harmful), f"refining {language}")
+        problem = problems[language]
+        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language]), **shared}
+        if plan.refine:
+            how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
+            found[language]["refined"] = refine_mask(problem, mask, how, journal).mask
+    return found
 
 
-def michel_mask(problem: Problem, count: int) -> HeadMask:
-    """The mask without the heads that the loss is least sensitive to."""
-    return lowest_mask(score(find_method("michel"), problem, Budget()), problem.heads, count)
+def michel_mask(problem: Problem, scores: HeadScores) -> HeadMask:
+    """The mask without the players that the loss is least sensitive to, as many as are harmful."""
+    return lowest_mask(score(find_method("michel"), problem, Budget()), problem.heads, len(scores.decided("harmful")))
 
 
 def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:
@@ -105,9 +123,9 @@ def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:
     """
     value = np.mean([each.values() for each in scores.values()], axis=0)
     error = np.mean([each.stderr for each in scores.values()], axis=0)
-    players = next(iter(scores.values())).players
-    off = [name for name, low in zip(players, value + _POOLED_ERRORS * error < 0, strict=True) if low]
-    return HeadMask.without(heads, off)
+    first = next(iter(scores.values()))
+    off = [name for name, low in zip(first.players, value + _POOLED_ERRORS * error < 0, strict=True) if low]
+    return mask_without(heads, off, first.kind)
 
 
 def _judge(
@@ -120,7 +138,7 @@ def _judge(
         statistics = bench.statistics(language, mask)
         test = bench.compare(base, statistics, plan.resamples)
         outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
-    size = outcomes["targeted"].removed
+    size = len(scores.decided("harmful"))
     randoms = tuple(
         bench.value(bench.statistics(language, random_mask(scores, bench.heads, size, seed)))
         for seed in range(plan.randoms)
@@ -129,6 +147,6 @@ def _judge(
 
 
 def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:
-    """A mask without heads chosen by chance."""
+    """A mask without players chosen by chance."""
     order = np.random.default_rng([seed, 7]).permutation(len(scores.players))
-    return HeadMask.without(heads, [scores.players[place] for place in order[:count]])
+    return mask_without(heads, [scores.players[place] for place in order[:count]], scores.kind)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -18,7 +18,7 @@ from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
 from headwise.runs import Journal
-from headwise.stats import PairedTest, paired_bootstrap
+from headwise.stats import PairedTest, bootstrap_bands, paired_bootstrap
 from headwise.tasks import Task, evaluate
 from headwise.tasks.dispatch import task_of
 from headwise.tasks.task import Piece
@@ -37,6 +37,7 @@ class Bench:
         data: The data.
         split: The split that is judged on: never one that masks were made from.
         journal: Where measurements are kept, so that nothing is measured twice.
+        limit: At most so many examples of each language, the first ones; None for all.
     """
 
     model: Any
@@ -45,6 +46,7 @@ class Bench:
     data: Dataset
     split: str
     journal: Journal
+    limit: int | None = None
 
     @cached_property
     def heads(self) -> HeadMap:
@@ -57,7 +59,7 @@ class Bench:
         name = f"{self.split} {language} {_name(chosen)}"
         for kept in self.journal.rounds(name):
             return np.asarray(kept.arrays["statistics"])
-        examples = self.data.examples(language, self.split)
+        examples = self.data.examples(language, self.split)[: self.limit]
         with gated(self.model, chosen, heads=self.heads):
             found = evaluate(self.model, self.task, examples, self.tokenizer).statistics
         self.journal.record(name, 0, {"statistics": found}, first_draw=0, draws=0)
@@ -72,8 +74,14 @@ class Bench:
         [found] = paired_bootstrap(base, [other], cast(Callable[[Array], Array], self.task.metric.value), resamples)
         return found
 
+    def bands(self, measured: Sequence[Array], resamples: int) -> tuple[Array, Array]:
+        """The ends of the 95% interval of the metric under each of several masks, (masks,) each."""
+        return bootstrap_bands(measured, cast(Callable[[Array], Array], self.task.metric.value), resamples)
 
-def open_bench(model: str, task: str, data: str, split: str, piece: str, journal: Journal) -> Bench:
+
+def open_bench(
+    model: str, task: str, data: str, split: str, piece: str, journal: Journal, limit: int | None = None
+) -> Bench:
     """A bench of a model and data by name.
 
     Raises:
@@ -83,7 +91,7 @@ def open_bench(model: str, task: str, data: str, split: str, piece: str, journal
     found = task_of(loaded, task, cast(Piece, piece))
     if not isinstance(found, Task) or tokenizer is None:
         raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
-    return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal)
+    return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal, limit)
 
 
 def plan_config(plan: Any) -> dict[str, object]:

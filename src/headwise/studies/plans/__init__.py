@@ -29,7 +29,8 @@ def find_plan(name: str) -> Any:
     """The plan of a name, or of a YAML file.
 
     A plan names its kind (`study: targeted`, one of `KINDS`), the fields of `ScoringPlan` (model, task, data,
-    languages, budget and so on) and those of its kind. `data: default` is the data folder (`HEADWISE_DATA`).
+    languages, budget and so on) if its kind scores heads, and those of its kind. `data: default` is the data folder
+    (`HEADWISE_DATA`).
 
     Raises:
         HeadwiseError: There is no such plan, or something in it is not known.
@@ -55,16 +56,21 @@ def _checked(path: Path, plan: Any) -> Any:
     kind = KINDS.get(str(plan.pop("study", None))) if isinstance(plan, dict) else None
     if kind is None:
         raise HeadwiseError(f"{path}: not a plan: it must say 'study: KIND', one of {', '.join(KINDS)}")
-    own = {each.name for each in dataclasses.fields(kind.plan)} - {"scoring"}
+    own = {each.name: each for each in dataclasses.fields(kind.plan)}
+    scored = own.pop("scoring", None) is not None
+    known = {*own, *(_SCORING if scored else ())}
     for key in plan:
-        if key not in _SCORING | own:
-            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(_SCORING | own))}")
-    for key in ("model", "task", "data"):
+        if key not in known:
+            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(known))}")
+    required = [name for name, each in own.items() if each.default is each.default_factory is dataclasses.MISSING]
+    for key in (*(("model", "task", "data") if scored else ()), *required):
         if key not in plan:
             raise HeadwiseError(f"{path}: {key!r} is missing")
+    chosen = {key: plan.pop(key) for key in own if key in plan}
+    if not scored:
+        return kind.plan(**chosen)
     if plan["data"] == "default":
         plan["data"] = _data_folder(path)
-    chosen = {key: plan.pop(key) for key in own & plan.keys()}
     return kind.plan(ScoringPlan(**plan), **chosen)
 
 

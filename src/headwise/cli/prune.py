@@ -1,0 +1,141 @@
+"""`headwise refine` and `headwise prune`."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headwise.cli.options import AsJson, TrustRemoteCode
+from headwise.cli.progress import show_progress
+from headwise.errors import HeadwiseError
+from headwise.files import new_folder
+from headwise.heads import HeadMap, find_heads
+from headwise.masks import HeadMask
+from headwise.models import load_model, load_tokenizer
+from headwise.pruning import fold, save_pruned, shrink
+from headwise.refinement import RefinementPlan, refine_run
+from headwise.results import REFINED, find_mask, load_scores, model_of
+from headwise.rules import lowest_mask, lowest_share_mask
+
+
+class Export(StrEnum):
+    """What `headwise prune` writes."""
+
+    mask = "mask"
+    folded = "folded"
+    shrunk = "shrunk"
+
+
+def refine_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")],
+    languages: Annotated[str, typer.Option("--languages", help="Comma-separated codes; all of the run's.")] = "",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Passes over the examples, at most.")] = 12,
+    width: Annotated[int, typer.Option("--width", min=1, help="Heads flipped at once, at first.")] = 8,
+    examples: Annotated[int, typer.Option("--examples", min=2, help="At most so many examples a language.")] = 512,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Refine a run's masks: what hurts given that the harmful heads are off goes too, what is missed comes back."""
+    codes = [code.strip() for code in languages.split(",") if code.strip()]
+    with show_progress("refining") as advance:
+        found = refine_run(run, codes, RefinementPlan(rounds, width, examples, seed), advance)
+    rows = {
+        language: {
+            "verdict": each.verdict,
+            "off before": each.steps[0].removed,
+            "off": len(each.mask.off),
+            "value before": each.steps[0].value,
+            "value": max(step.value for step in each.steps if step.kept),
+            "units": each.units,
+        }
+        for language, each in found.items()
+    }
+    if as_json:
+        typer.echo(json.dumps({"out": str(run / REFINED), "languages": rows}))
+        return
+    table = Table("language", *next(iter(rows.values())), title=f"{run}: refined masks")
+    for language, row in rows.items():
+        table.add_row(language, *(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+    Console().print(table)
+    typer.echo(f"Values are of the examples that were chosen on: judge on others. Masks are in {run / REFINED}; to use")
+    typer.echo(f"one: headwise prune {run} --language {next(iter(rows))} --refined --out FOLDER")
+
+
+def prune_command(
+    model: Annotated[str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
+    mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
+    language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
+    refined: Annotated[bool, typer.Option("--refined", help="The run's mask that headwise refine has made.")] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", min=0, help="So many heads of the lowest values, decided or not.")
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option("--share", min=0, max=1, help="That share of the heads, lowest values first.")
+    ] = None,
+    export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
+    other_weights: Annotated[
+        bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
+    as_json: AsJson = False,
+    trust_remote_code: TrustRemoteCode = False,
+) -> None:
+    """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    if sum((refined, count is not None, share is not None)) > 1:
+        raise HeadwiseError("--refined, --count and --share are three ways to choose: give one of them")
+    sized = count is not None or share is not None
+    if sized and (mask is not None or language is None):
+        raise HeadwiseError("--count and --share rank heads by a run's scores: give a run folder and --language")
+    name, file = (model_of(Path(model)), None) if sized else find_mask(model, mask, language, refined)
+    if Path(name).exists() and out.exists() and out.resolve().samefile(Path(name).resolve()):
+        raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
+    chosen = HeadMask.load(file) if file is not None else None
+    loaded = load_model(name, trust_remote_code)
+    found = find_heads(loaded)
+    if chosen is None:
+        chosen = _sized_mask(Path(model), language, count, share, found)
+    chosen = chosen.moved_to(found) if other_weights else chosen
+    chosen.check(found)
+    _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
+    removed, total = len(chosen.off), len(chosen.players)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "export": export.value, "removed": removed, "of": total}))
+    else:
+        typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
+
+
+def _sized_mask(run: Path, language: str | None, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
+    """The mask of a run without so many heads, or such a share of them."""
+    scores = load_scores(run)
+    if language is None or language not in scores:
+        raise HeadwiseError(f"{run}: has no scores of --language {language}: it has {', '.join(scores)}")
+    if count is not None:
+        return lowest_mask(scores[language], heads, count)
+    return lowest_share_mask(scores[language], heads, share or 0.0)
+
+
+def _export(model: Any, mask: HeadMask, tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:
+    match export:
+        case Export.shrunk:
+            languages = (mask.language,) if mask.language else ()
+            save_pruned(shrink(model, mask, inplace=True), out, tokenizer, languages, overwrite)
+        case Export.folded:
+            _save_folded(fold(model, mask, inplace=True), tokenizer, out, overwrite)
+        case Export.mask:
+            with new_folder(out, overwrite) as draft:
+                mask.save(draft / "mask.json")
+
+
+def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
+    with new_folder(out, overwrite) as draft:
+        try:
+            model.save_pretrained(draft)
+        except OSError as error:
+            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)

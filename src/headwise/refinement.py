@@ -1,0 +1,253 @@
+"""Refining a mask: players are scored again given what is already off, because harm is not additive.
+
+At a mask, the gradient of the soft value says for two passes of each example what every player would change by going,
+or by coming back. Those that promise most are flipped, and the next pass shows whether the promise held: if not, the
+last step is taken back and half as many are flipped. Two halves of the examples keep watch over one another: what one
+half would choose is valued by the other, and where that is no gain, there is nothing left to choose but noise.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.draws import Draws
+from headwise.errors import HeadwiseError
+from headwise.games import AccuracyGame, ProbabilityGame
+from headwise.masks import HeadMask
+from headwise.methods.base import Problem
+from headwise.results import REFINED, load_scores
+from headwise.rules import harmful_mask, mask_without
+from headwise.runs import Journal
+from headwise.scoring import Advance, make_problems, plan_of
+
+Array = NDArray[np.float64]
+On = NDArray[np.bool_]
+#: Called with the rounds done and the most that there can be.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class RefinementPlan:
+    """How to refine.
+
+    Attributes:
+        rounds: Passes over the examples, at most.
+        width: Players flipped at once, at first.
+        examples: At most so many examples, drawn by the seed.
+        seed: Seed of the draw, and of the halves.
+    """
+
+    rounds: int = 12
+    width: int = 8
+    examples: int = 512
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mask that was tried.
+
+    Attributes:
+        removed: Players that are off.
+        value: The soft value of the examples under it.
+        kept: Whether it was better than what was there before.
+    """
+
+    removed: int
+    value: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What refining came to.
+
+    Attributes:
+        mask: The mask.
+        steps: All that was tried, the mask at the start first.
+        units: What it cost.
+        verdict: `refined`, or `as it was` if nothing was better, on the hard value too.
+    """
+
+    mask: HeadMask
+    steps: tuple[Step, ...]
+    units: float
+    verdict: Literal["refined", "as it was"]
+
+
+def refine_mask(
+    problem: Problem,
+    start: HeadMask,
+    plan: RefinementPlan | None = None,
+    journal: Journal | None = None,
+    progress: Progress | None = None,
+) -> Refined:
+    """Improve a mask by turning off what hurts given the mask, and on again what does not.
+
+    Everything is chosen on the problem's examples: judge the mask on others.
+
+    Args:
+        problem: The model, the examples to choose on and the players.
+        start: The mask to begin with.
+        plan: How to go about it.
+        journal: Where measurements are kept, so that a run that was stopped goes on from them.
+        progress: Called with the rounds done and the most that there can be.
+    """
+    names, gone = problem.players.names, set(start.off)
+    first = np.array([not gone.issuperset(mask_without(problem.heads, [name], start.kind).off) for name in names])
+    search = _Search(problem, plan or RefinementPlan(), journal)
+    best, steps = climb(search, first, progress)
+    changed = bool((best != first).any()) and search.hard_value(best) >= search.hard_value(first)
+    off = [name for name, on in zip(names, best, strict=True) if not on]
+    mask = mask_without(problem.heads, off, start.kind, problem.language) if changed else start
+    return Refined(mask, steps, search.units, "refined" if changed else "as it was")
+
+
+def refine_run(
+    folder: str | os.PathLike[str],
+    languages: Sequence[str] = (),
+    plan: RefinementPlan | None = None,
+    progress: Advance | None = None,
+) -> dict[str, Refined]:
+    """Refine the masks of a scoring run on the examples it was scored on, and write them to `refined/` in its folder.
+
+    Args:
+        folder: The run folder of `run_scoring`.
+        languages: Those of its languages to refine; all unless told.
+        plan: How to go about it.
+        progress: Called as work goes on.
+
+    Raises:
+        HeadwiseError: There is no run in the folder, or it has no scores of a language.
+    """
+    scores = load_scores(folder)
+    if unknown := [language for language in languages if language not in scores]:
+        raise HeadwiseError(f"{folder}: has no scores of --language {unknown[0]}: it has {', '.join(scores)}")
+    chosen = [language for language in scores if language in languages or not languages]
+    problems, _ = make_problems(plan_of(folder, chosen))
+    found = {}
+    for done, language in enumerate(chosen):
+        problem, steps = problems[language], (plan or RefinementPlan()).rounds
+        start = harmful_mask(scores[language], problem.heads)
+
+        def show(step: int, _: int, done: int = done, steps: int = steps, language: str = language) -> None:
+            if progress is not None:
+                progress(done * steps + step, len(chosen) * steps, language)
+
+        found[language] = refine_mask(problem, start, plan, progress=show)
+        found[language].mask.save(Path(folder) / REFINED / f"{language}.json")
+    if progress is not None:
+        progress(len(chosen), len(chosen), "done")
+    return found
+
+
+class Search(Protocol):
+    """What a climb asks about masks."""
+
+    @property
+    def plan(self) -> RefinementPlan:
+        """How to go about it."""
+
+    def measure(self, on: On) -> tuple[float, Array]:
+        """The value of a mask, and its gradients by two halves of the examples, (2, players)."""
+
+
+def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[On, tuple[Step, ...]]:
+    """Flip what promises most until nothing does: the best mask, (players,), and all that were tried."""
+    width, most = search.plan.width, search.plan.rounds
+    on, best, best_value, slopes = first, first, -np.inf, np.zeros((2, len(first)))
+    steps: list[Step] = []
+    for number in range(most):
+        value, found = search.measure(on)
+        kept = value > best_value
+        steps.append(Step(int((~on).sum()), value, kept))
+        if kept:
+            best, best_value, slopes = on, value, found
+        else:
+            width //= 2
+        width, chosen = choose_flips(np.where(best, -slopes, slopes), width)
+        if progress is not None:
+            progress(number + 1, most)
+        if not len(chosen):
+            break
+        on = best.copy()
+        on[chosen] ^= True
+    return best, tuple(steps)
+
+
+def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
+    """Which players to flip: those that promise most, if what one half of the examples chooses is a gain for the other.
+
+    Args:
+        gains: What the flip of each player promises, by each half of the examples, (2, players).
+        width: At most so many players. Halved until both halves agree that there is a gain.
+
+    Returns:
+        The width at which they agree, and the players; width 0 and none if there is no such.
+
+    Example:
+        >>> choose_flips(np.array([[3.0, 2.0, -1.0], [1.0, -2.0, 4.0]]), width=2)
+        (2, array([2, 0]))
+        >>> choose_flips(np.array([[3.0, 0.0], [-1.0, -1.0]]), width=2)
+        (0, array([], dtype=int64))
+    """
+    while width > 0:
+        [one, other] = [np.argsort(-each, kind="stable")[:width] for each in gains]
+        if gains[1][one].sum() + gains[0][other].sum() > 0:
+            mean = gains.mean(0)
+            best = np.argsort(-mean, kind="stable")[:width]
+            return width, best[mean[best] > 0]
+        width //= 2
+    return 0, np.empty(0, dtype=np.int64)
+
+
+class _Search:
+    """Measurements of masks over the same examples, kept in a journal."""
+
+    def __init__(self, problem: Problem, plan: RefinementPlan, journal: Journal | None) -> None:
+        self.plan, self.journal, self.stream = plan, journal, f"refine {problem.language}"
+        soft = problem.game if problem.game.differentiable else ProbabilityGame()
+        self.soft, self.hard = problem.engine(soft), problem.engine(AccuracyGame())
+        order = np.argsort(Draws(plan.seed, "refine").uniform(0, 1, len(problem.examples))[0])
+        self.index = order[: plan.examples]
+        self.units = 0.0
+        self._asked = 0
+
+    def measure(self, on: On) -> tuple[float, Array]:
+        """The soft value of a mask, and its mean gradients over each half of the examples, (2, players)."""
+        kept = self._kept()
+        if kept is None:
+            values, slopes = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
+            each = slopes.numpy().astype(np.float64)  # (examples, players)
+            halves = np.stack([each[::2].mean(0), each[1::2].mean(0)]) if len(each) > 1 else np.tile(each, (2, 1))
+            kept = self._keep({"value": values.double().mean().numpy(), "halves": halves})
+        self.units += 2 * len(self.index)
+        return float(kept["value"]), kept["halves"]
+
+    def hard_value(self, on: On) -> float:
+        """The accuracy under a mask."""
+        kept = self._kept()
+        if kept is None:
+            values = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
+            kept = self._keep({"value": values.double().mean().numpy()})
+        self.units += len(self.index)
+        return float(kept["value"])
+
+    def _kept(self) -> dict[str, Array] | None:
+        """What the journal has of the next measurement: the same is asked in the same order every time."""
+        if self.journal is None or self._asked >= self.journal.count(self.stream):
+            return None
+        found = next(each for each in self.journal.rounds(self.stream) if each.number == self._asked)
+        self._asked += 1
+        return dict(found.arrays)
+
+    def _keep(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        if self.journal is not None:
+            self.journal.record(self.stream, self._asked, arrays, first_draw=0, draws=0)
+        self._asked += 1
+        return arrays

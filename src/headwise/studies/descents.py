@@ -1,0 +1,172 @@
+"""What an iterative study found: a curve for every language and ranking, and what it comes to."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwise.errors import HeadwiseError
+from headwise.files import read_json
+from headwise.report import Curve, Gain
+from headwise.results import load_scores
+from headwise.scores import HeadScores
+from headwise.studies.study import Cell, StudyTable
+
+#: Where a finished study's figures are.
+FIGURES = "iterative.json"
+FORMAT, VERSION = "headwise-iterative-study", 1
+#: Percentage points that may be lost before a loss counts as one.
+TOLERANCE = 1.0
+
+
+def area(curve: Curve) -> float:
+    """The mean of the metric from no head removed to all of them: the area under the curve over the share removed.
+
+    Example:
+        >>> area(Curve("zh", "stars", removed=(0, 2, 3), value=(90.0, 60.0, 30.0)))
+        65.0
+    """
+    removed, value = np.array(curve.removed, dtype=np.float64), np.array(curve.value)
+    return float(((value[1:] + value[:-1]) / 2 * np.diff(removed)).sum() / (removed[-1] - removed[0]))
+
+
+def removable(curve: Curve) -> int:
+    """The most heads removed, of the curve's points, with a metric that is at most one point below the first.
+
+    Example:
+        >>> removable(Curve("zh", "stars", removed=(0, 2, 3, 4), value=(60.0, 57.5, 59.0, 30.0)))
+        3
+    """
+    floor = _whole(curve) - TOLERANCE - 1e-9  # a loss of exactly one point must not depend on rounding
+    return max(removed for removed, value in zip(curve.removed, curve.value, strict=True) if value >= floor)
+
+
+def best(curve: Curve) -> tuple[int, float]:
+    """The point where the metric is highest, the first of equal ones: heads removed, and the metric.
+
+    Example:
+        >>> best(Curve("zh", "stars", removed=(0, 2, 3), value=(60.0, 61.5, 61.5)))
+        (2, 61.5)
+    """
+    place = int(np.argmax(curve.value))
+    return curve.removed[place], curve.value[place]
+
+
+def _whole(curve: Curve) -> float:
+    """The metric with all heads."""
+    return curve.value[0]
+
+
+@dataclass(frozen=True)
+class IterativeStudy:
+    """What an iterative study found.
+
+    Attributes:
+        folder: The run folder.
+        metric: The metric's name.
+        lines: The curve of every language and ranking. Bands are 95% bootstrap intervals of the metric, those of
+            the random ranking go from the worst to the best draw.
+        scores: The scores of each language by the plan's method.
+        seconds: What that scoring took, by language.
+        notes: What must be said with it.
+    """
+
+    folder: Path
+    metric: str
+    lines: tuple[Curve, ...]
+    scores: Mapping[str, HeadScores]
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...]
+
+    def tables(self) -> tuple[StudyTable, ...]:
+        """Areas under the curves, how much can go, the best points, and the curves themselves."""
+        return self._areas(), self._removable(), self._best(), self._points()
+
+    @property
+    def _rankings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(curve.ranking for curve in self.lines))
+
+    def _rows(
+        self, first: Callable[[Curve], Cell], cells: Callable[[Curve], tuple[Cell, ...]]
+    ) -> tuple[tuple[Cell, ...], ...]:
+        """A row for each language: its name, what does not depend on the ranking, and the cells of every ranking."""
+        rows: dict[str, list[Cell]] = {}
+        for curve in self.lines:
+            rows.setdefault(curve.language, [curve.language, first(curve)]).extend(cells(curve))
+        return tuple(tuple(row) for row in rows.values())
+
+    def _areas(self) -> StudyTable:
+        rows = self._rows(_whole, lambda curve: (area(curve),))
+        if len(rows) > 1:
+            numbers = np.array([row[1:] for row in rows], dtype=np.float64)  # (languages, columns)
+            rows = (*rows, ("mean", *numbers.mean(0).tolist()))
+        title = f"{self.metric} on test data, mean from no head removed to all"
+        return StudyTable("iterative", title, ("language", "none", *self._rankings), rows)
+
+    def _removable(self) -> StudyTable:
+        rows = self._rows(lambda curve: curve.removed[-1], lambda curve: (removable(curve),))
+        title = f"heads removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
+        return StudyTable("removable", title, ("language", "all", *self._rankings), rows)
+
+    def _best(self) -> StudyTable:
+        rows = self._rows(_whole, best)
+        columns = [title for ranking in self._rankings for title in (f"{ranking} off", ranking)]
+        note = (
+            "off: how many are removed at the best point. It is chosen on the test data, so it is an upper bound, "
+            "not what a rule reaches."
+        )
+        title = f"best {self.metric} along the curve"
+        return StudyTable("best", title, ("language", "none", *columns), rows, note)
+
+    def _points(self) -> StudyTable:
+        columns = ("language", "ranking", "removed", "value", "low", "high")
+        rows = tuple(
+            (curve.language, curve.ranking, *point)
+            for curve in self.lines
+            for point in zip(curve.removed, curve.value, curve.low, curve.high, strict=True)
+        )
+        return StudyTable("curves", f"{self.metric} by heads removed", columns, rows, printed=False)
+
+    def gains(self) -> tuple[Gain, ...]:
+        """None: no mask is chosen."""
+        return ()
+
+    def curves(self) -> tuple[Curve, ...]:
+        """What the page shows of removing one after the other."""
+        return self.lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study's figures as plain data."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "metric": self.metric,
+            "curves": [dataclasses.asdict(curve) for curve in self.lines],
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
+
+
+def load_iterative(folder: Path) -> IterativeStudy:
+    """The iterative study in a run folder.
+
+    Raises:
+        HeadwiseError: There is none, or it is not finished.
+    """
+    if not (folder / FIGURES).is_file():
+        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
+    data = read_json(folder / FIGURES, FORMAT, VERSION)
+    try:
+        lines = tuple(_curve(each) for each in data["curves"])
+        scores = load_scores(folder / "scoring")
+        return IterativeStudy(folder, data["metric"], lines, scores, data["seconds"], tuple(data["notes"]))
+    except (KeyError, TypeError) as error:
+        raise HeadwiseError(f"{folder / FIGURES}: not complete: {error!r}") from None
+
+
+def _curve(data: Mapping[str, Any]) -> Curve:
+    parts = (tuple(data[name]) for name in ("removed", "value", "low", "high"))
+    return Curve(data["language"], data["ranking"], *parts)

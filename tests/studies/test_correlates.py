@@ -1,0 +1,216 @@
+"""The study of correlates: gains against distances and rankings, without running a model."""
+
+import csv
+import itertools
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+
+from headwise import HeadwiseError
+from headwise.scores import HeadScores
+from headwise.stats import permutation_p_value
+from headwise.studies import CorrelatesPlan, find_plan, load_correlates, run_correlates
+from headwise.studies.correlates import correlate
+from headwise.studies.typology import iso_code, read_distances
+from tests.cli.running import run
+from tests.studies.targeted_folder import save_targeted
+from tests.test_affinity import scores_of
+
+GAINS = {"de_pud": 0.1, "en": 9.0, "sw": 2.0, "tr": 0.5, "zh": 1.0}
+#: How alike their rankings are to English: 1 − 6·Σd²/60 with Σd² of 0, 2, 18 and 20.
+VALUES = {"de_pud": [1, 2, 3, 4], "en": [1, 2, 3, 4], "sw": [4, 3, 2, 1], "tr": [2, 1, 3, 4], "zh": [4, 2, 3, 1]}
+LIKENESS = {"de_pud": 1.0, "sw": -1.0, "tr": 0.8, "zh": -0.8}
+DISTANCES = {"deu": 0.3, "tur": 0.7, "swa": 0.9, "zho": 0.5}
+
+
+def scores_by_language(values: Mapping[str, Sequence[float]]) -> dict[str, HeadScores]:
+    found = {language: scores_of(each) for language, each in values.items()}
+    return {name: replace(each, provenance=replace(each.provenance, language=name)) for name, each in found.items()}
+
+
+@pytest.fixture
+def gains(tmp_path: Path) -> str:
+    return str(save_targeted(tmp_path / "targeted", GAINS, scores_by_language(VALUES)))
+
+
+@pytest.fixture(autouse=True)
+def no_uriel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "urielplus.urielplus", None)
+
+
+@pytest.fixture
+def uriel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A knowledge base of one kind of distance that leaves the others open, as the real one does."""
+
+    class Fake:
+        def new_distance(self, kind: str, languages: list[str]) -> np.float32:
+            source, other = languages
+            if source != "eng" or kind not in ("syntactic", "genetic") or other not in DISTANCES:
+                raise ValueError("No shared features")
+            return np.float32(DISTANCES[other] if kind == "syntactic" else 1.0)
+
+    module = ModuleType("urielplus.urielplus")
+    module.URIELPlus = Fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "urielplus", ModuleType("urielplus"))
+    monkeypatch.setitem(sys.modules, "urielplus.urielplus", module)
+
+
+def test_gains_go_with_the_rankings_of_the_source(gains: str, tmp_path: Path) -> None:
+    study = run_correlates(CorrelatesPlan(gains), tmp_path / "run")
+    assert {name: row["ranking likeness"] for name, row in study.traits.items()} == pytest.approx(LIKENESS)
+    [found] = study.correlates
+    assert (found.trait, found.languages) == ("ranking likeness", 4)
+    assert found.rho == pytest.approx(-1.0)
+    assert found.p_value == pytest.approx(2 / 24, abs=0.01)
+    assert any("install 'headwise[typology]'" in note for note in study.notes)
+    assert study.notes[0] == "The languages are aligned."
+    assert [gain.difference for gain in study.gains()] == pytest.approx(list(GAINS.values()))
+    assert (study.metric, study.curves(), study.seconds["sw"]) == ("accuracy", (), 1.0)
+
+
+@pytest.mark.usefixtures("uriel")
+def test_gains_go_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
+    study = run_correlates(CorrelatesPlan(gains), tmp_path / "run")
+    found = {each.trait: each for each in study.correlates}
+    assert list(found) == [
+        "ranking likeness", "syntactic", "genetic", "geographic", "phonological", "inventory", "featural",
+    ]  # fmt: skip
+    assert study.traits["de_pud"]["syntactic"] == pytest.approx(0.3)
+    # Gains rank de, tr, zh, sw; distances de, zh, tr, sw: 1 − 6·2/60.
+    assert found["syntactic"].rho == pytest.approx(0.8)
+    assert (found["genetic"].languages, found["genetic"].rho) == (4, None)
+    assert (found["phonological"].languages, found["phonological"].p_value) == (0, None)
+    assert study.notes == ("The languages are aligned.",)
+    assert load_correlates(study.folder) == study
+
+
+def test_a_file_of_distances_is_taken_as_it_is(gains: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("language\tscript\tspeakers\nde\t0\t3\nsw\t0.2\t4\ntr\t0.1\t1\nzh\t0.9\t\n")
+    study = run_correlates(CorrelatesPlan(gains, typology=str(path)), tmp_path / "run")
+    found = {each.trait: each for each in study.correlates}
+    assert list(found) == ["ranking likeness", "script", "speakers"]
+    assert found["script"].rho == pytest.approx(1 - 6 * 2 / 60)
+    assert (found["speakers"].languages, found["speakers"].rho) == (3, None)
+
+
+def test_without_scores_of_the_source_distances_are_left(gains: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("language,near\nde_pud,1\nsw,2\ntr,3\nzh,4\nen,5\n")
+    study = run_correlates(CorrelatesPlan(gains, source="fr", typology=str(path)), tmp_path / "run")
+    assert [(each.trait, each.languages) for each in study.correlates] == [("near", 5)]
+    assert any("no scores of fr" in note for note in study.notes)
+    with pytest.raises(HeadwiseError, match=r"'source': .* give a file of them as 'typology'"):
+        run_correlates(CorrelatesPlan(gains, source="fr"), tmp_path / "other")
+
+
+def test_few_languages_are_refused(tmp_path: Path) -> None:
+    few = {name: gain for name, gain in GAINS.items() if name != "zh"}
+    folder = save_targeted(tmp_path / "few", few, scores_by_language({name: VALUES[name] for name in few}))
+    with pytest.raises(HeadwiseError, match=r"'gains': .* has 3 languages beside en"):
+        run_correlates(CorrelatesPlan(str(folder)), tmp_path / "run")
+    with pytest.raises(HeadwiseError, match="no finished study"):
+        run_correlates(CorrelatesPlan(str(tmp_path / "none")), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("language,near\nde,0.1\nsw,far\n", "line 3: 'far' is not a number"),
+        ("language,near\nde,nan\n", "line 2: 'nan' is not a number"),
+        ("code,near\nde,0.1\n", "'language' and at least one distance"),
+        ("language\nde\n", "'language' and at least one distance"),
+        ("", "'language' and at least one distance"),
+        ("language,near\nfi,0.1\n", "has none of the languages de, sw"),
+    ],
+)
+def test_mistakes_in_files_of_distances_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(HeadwiseError, match=message):
+        read_distances(path, ["de", "sw"])
+    with pytest.raises(HeadwiseError, match="'typology' cannot be read"):
+        read_distances(tmp_path / "none.csv", ["de"])
+
+
+def test_codes_lose_what_follows_the_language() -> None:
+    codes = ["de", "de_pud", "zh-Hans", "SW", "sr", "yue_hk", "q"]
+    assert [iso_code(code) for code in codes] == ["deu", "deu", "zho", "swa", "hbs", "yue", None]
+
+
+def test_correlations_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    gain = dict(zip("abcdefgh", rng.normal(size=8).tolist(), strict=True))
+    trait = dict(zip("abcdefgh", rng.integers(4, size=8).astype(float).tolist(), strict=True))
+    [found] = correlate(gain, {name: {"trait": value} for name, value in trait.items()})
+    assert found.rho == pytest.approx(stats.spearmanr(list(gain.values()), list(trait.values())).statistic)
+    assert found.low is not None
+    assert found.high is not None
+    assert -1 < found.low < found.high < 1
+
+
+def test_p_values_are_the_share_of_all_permutations() -> None:
+    one, other = [1.0, 2.0, 2.0, 4.0, 7.0, 5.0], [2.0, 1.0, 3.0, 5.0, 4.0, 4.0]
+    observed = abs(stats.spearmanr(one, other).statistic)
+    every = [abs(stats.spearmanr(order, other).statistic) for order in itertools.permutations(one)]
+    exact = np.mean(np.array(every) >= observed - 1e-12)
+    assert 0.01 < exact < 0.5
+    assert permutation_p_value(one, other, 20_000) == pytest.approx(exact, abs=0.01)
+    assert permutation_p_value(one, [1.0] * 6, 100) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study: correlates", "'gains' is missing"),
+        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, resamples, source"),
+    ],
+)
+def test_a_plan_of_correlates_has_no_scoring(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(HeadwiseError, match=message):
+        find_plan(str(path))
+    path.write_text("study: correlates\ngains: runs/mine\nresamples: 50\n")
+    assert find_plan(str(path)) == CorrelatesPlan("runs/mine", resamples=50)
+
+
+@pytest.mark.usefixtures("uriel")
+def test_the_command_prints_tables_and_writes_files(
+    gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder = tmp_path / "mine.yaml", tmp_path / "run"
+    path.write_text(f"study: correlates\ngains: {gains}\nresamples: 200\n")
+    assert run(monkeypatch, "study", path, "--out", folder) == 0
+    shown = capsys.readouterr().out
+    assert "org/tagger on phrasebook" in shown
+    assert "syntactic" in shown
+    assert run(monkeypatch, "study", path, "--out", folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((folder / "correlates.json").read_text())
+    with (folder / "correlates.csv").open() as file:
+        rows = {row["trait"]: row for row in csv.DictReader(file)}
+    assert float(rows["syntactic"]["rho"]) == pytest.approx(0.8)
+    assert rows["genetic"]["rho"] == ""
+    with (folder / "traits.csv").open() as file:
+        assert [row["language"] for row in csv.DictReader(file)] == ["de_pud", "sw", "tr", "zh"]
+    assert run(monkeypatch, "report", folder) == 0
+    page = (folder / "report.html").read_text()
+    assert "Gains" in page
+    assert "How alike languages are" in page
+
+
+def test_both_folders_can_be_moved_together(gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = run_correlates(CorrelatesPlan("targeted"), "run")
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("targeted", "run"):
+        (tmp_path / name).rename(tmp_path / "elsewhere" / name)
+    monkeypatch.chdir(Path(__file__).parent)
+    assert load_correlates(tmp_path / "elsewhere" / "run").correlates == study.correlates

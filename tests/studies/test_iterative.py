@@ -1,0 +1,306 @@
+"""The iterative study: heads go one after the other, lowest-ranked first, and the metric is measured on test."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from headwise import HeadMask, HeadwiseError, find_heads, gated
+from headwise.data.opening import open_dataset
+from headwise.models import load_model, load_tokenizer
+from headwise.report import Curve
+from headwise.results import load_scores
+from headwise.scoring import ScoringPlan
+from headwise.studies import IterativePlan, IterativeStudy, find_plan, load_iterative, run_iterative
+from headwise.studies.descents import area, best, removable
+from headwise.studies.reading import load_study, report_of
+from headwise.tasks import Evaluation, evaluate, find_task
+from tests.cli.running import run
+from tests.report.reading import read
+from tests.scoring_world import SENTENCES, WORDS, save_data, save_model
+
+RANKINGS = ("stars", "gradient-screen", "michel", "random", "permutation", "tmab")
+OPTIONS = {"bases": 4, "flips": 6, "error_rate": 0.5}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    teach(save_model(folder / "model"))
+    save_data(folder / "data")
+    return folder
+
+
+def teach(folder: Path) -> None:
+    """Fit the tagger's last layer, so that it is right with all heads and gets worse without them."""
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    states, labels = [], []
+    for text in (text for sentences in SENTENCES.values() for text in sentences):
+        encoded = tokenizer(text.split(), is_split_into_words=True, return_tensors="pt")
+        with torch.inference_mode():
+            states.append(model.bert(encoded["input_ids"]).last_hidden_state[0])
+        labels += [model.config.label2id[WORDS[word]] for word in text.split()]
+    target = torch.nn.functional.one_hot(torch.tensor(labels), model.config.num_labels).float()
+    with torch.no_grad():
+        model.classifier.weight.copy_(torch.linalg.lstsq(torch.cat(states), target, driver="gelsd").solution.T)
+        model.classifier.bias.zero_()
+    model.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def plan(world: Path) -> IterativePlan:
+    scoring = ScoringPlan(
+        str(world / "model"), "pos", str(world / "data"), "en,sw", budget=600, seed=5, estimand="truncated",
+        options=OPTIONS,
+    )  # fmt: skip
+    return IterativePlan(scoring, RANKINGS, step=5, randoms=2, resamples=200)
+
+
+@pytest.fixture(scope="module")
+def study(plan: IterativePlan, tmp_path_factory: pytest.TempPathFactory) -> IterativeStudy:
+    return run_iterative(plan, tmp_path_factory.mktemp("run") / "study")
+
+
+def without(world: Path, language: str, off: tuple[str, ...], limit: int | None = None) -> Evaluation:
+    """A plain evaluation on test without some heads."""
+    model = load_model(world / "model")
+    examples = open_dataset(str(world / "data"), "pos").examples(language, "test")[:limit]
+    with gated(model, HeadMask.without(find_heads(model), off)):
+        return evaluate(model, find_task("pos"), examples, load_tokenizer(world / "model"))
+
+
+def curve_of(study: IterativeStudy, language: str, ranking: str) -> Curve:
+    [found] = [each for each in study.curves() if (each.language, each.ranking) == (language, ranking)]
+    return found
+
+
+def test_the_points_go_from_none_to_all(study: IterativeStudy, plan: IterativePlan) -> None:
+    players = len(study.scores["en"].players)
+    assert players % 5, "the last step should be a shorter one"
+    assert {curve.removed for curve in study.curves()} == {(*range(0, players, 5), players)}
+    assert [(each.language, each.ranking) for each in study.curves()] == [
+        (language, ranking) for language in ("en", "sw") for ranking in RANKINGS
+    ]
+    assert plan.points(5) == (0, 5)
+    assert plan.points(4) == (0, 4)
+
+
+@pytest.mark.parametrize("ranking", ["stars", "michel", "tmab"])
+def test_values_are_those_of_a_plain_evaluation(study: IterativeStudy, world: Path, ranking: str) -> None:
+    folder = study.folder / ("scoring" if ranking == "stars" else f"scoring-{ranking}")
+    for language, scores in load_scores(folder).items():
+        order = [scores.players[place] for place in np.argsort(scores.value, kind="stable")]
+        curve = curve_of(study, language, ranking)
+        expected = [without(world, language, tuple(order[:removed])).value for removed in curve.removed]
+        assert curve.value == pytest.approx(expected)
+        assert len(set(expected)) > 1
+
+
+def test_random_is_the_mean_of_its_draws_within_the_worst_and_the_best(study: IterativeStudy, world: Path) -> None:
+    draws = [load_scores(study.folder / f"scoring-random-{draw}")["en"] for draw in range(2)]
+    assert [each.provenance.seed for each in draws] == [5, 6]
+    curve = curve_of(study, "en", "random")
+    values = np.array([[without(world, "en", each.ranked()[:n]).value for n in curve.removed] for each in draws])
+    assert (values[0] != values[1]).any()
+    assert curve.value == pytest.approx(values.mean(0))
+    assert curve.low == pytest.approx(values.min(0))
+    assert curve.high == pytest.approx(values.max(0))
+
+
+def test_all_rankings_begin_and_end_alike(study: IterativeStudy, world: Path) -> None:
+    players = study.scores["en"].players
+    for curve in study.curves():
+        assert curve.value[0] == pytest.approx(without(world, curve.language, ()).value)
+        assert curve.value[-1] == pytest.approx(without(world, curve.language, players).value)
+        assert all(low <= value <= high for low, value, high in zip(curve.low, curve.value, curve.high, strict=True))
+
+
+def test_bands_are_bootstrap_intervals(study: IterativeStudy, world: Path) -> None:
+    curve, order = curve_of(study, "en", "michel"), load_scores(study.folder / "scoring-michel")["en"].ranked()
+    rows = np.random.default_rng(0).integers(4, size=(200, 4))
+    for removed, low, high in zip(curve.removed, curve.low, curve.high, strict=True):
+        right, words = without(world, "en", order[:removed]).statistics.T
+        drawn = 100 * right[rows].sum(1) / words[rows].sum(1)
+        assert (low, high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    assert any(low < high for low, high in zip(curve.low, curve.high, strict=True))
+
+
+def test_options_are_for_the_plans_method_alone(study: IterativeStudy, plan: IterativePlan) -> None:
+    config = (study.folder / "scoring" / "config.yaml").read_text()
+    assert "flips: 6" in config
+    assert "error_rate: 0.1" in (study.folder / "scoring-permutation" / "config.yaml").read_text()
+    assert study.scores == load_scores(study.folder / "scoring")
+    assert set(study.seconds) == {"en", "sw"}
+
+
+def test_a_stopped_study_measures_nothing_twice(
+    study: IterativeStudy, plan: IterativePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(plan, rankings=["stars", "michel"], step=3)
+    calls, stop_at = [0], [7]
+
+    def counted(*arguments: Any) -> Any:
+        if calls[0] == stop_at[0]:
+            raise KeyboardInterrupt
+        calls[0] += 1
+        return evaluate(*arguments)
+
+    monkeypatch.setattr("headwise.studies.testing.evaluate", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_iterative(small, tmp_path)
+    with pytest.raises(HeadwiseError, match="no finished study"):
+        load_study(tmp_path)
+    stop_at[0] = -1
+    found = run_iterative(small, tmp_path)
+    assert calls[0] == len(_masks(found))
+    again = run_iterative(small, tmp_path)
+    assert calls[0] == len(_masks(found))
+    assert again.lines == found.lines
+
+
+def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
+    """Every language and set of heads that its curves need, each once."""
+    found = set()
+    for curve in study.curves():
+        folder = study.folder / ("scoring" if curve.ranking == "stars" else f"scoring-{curve.ranking}")
+        order = load_scores(folder)[curve.language].ranked()
+        found |= {(curve.language, frozenset(order[:removed])) for removed in curve.removed}
+    return found
+
+
+def test_what_was_found_is_read_again(study: IterativeStudy) -> None:
+    assert load_iterative(study.folder) == study
+    assert load_study(study.folder) == study
+
+
+def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -> None:
+    scoring = replace(plan.scoring, languages="en")
+    found = run_iterative(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
+    curve, order = curve_of(found, "en", "stars"), found.scores["en"].ranked()
+    few, all_of_them = ([without(world, "en", order[:n], limit).value for n in curve.removed] for limit in (2, None))
+    assert curve.value == pytest.approx(few)
+    assert few != pytest.approx(all_of_them)
+
+
+def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: Path) -> None:
+    scoring = replace(plan.scoring, method="random", options={}, languages="en")
+    found = run_iterative(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
+    assert found.scores["en"].provenance.method == "random"
+    folders = {path.parent.name: load_scores(path.parent)["en"].provenance.seed for path in tmp_path.glob("*/scores")}
+    assert folders == {"scoring": 5, "scoring-random-1": 6}
+
+
+def test_heads_without_a_value_cannot_be_ranked(plan: IterativePlan, tmp_path: Path) -> None:
+    scoring = replace(plan.scoring, method="permutation", options={"walks": 1}, budget=10)
+    with pytest.raises(HeadwiseError, match=r"budget: .* of en have no value by permutation"):
+        run_iterative(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
+
+
+def test_what_a_curve_comes_to() -> None:
+    curve = Curve("zh", "stars", removed=(0, 4, 8, 10), value=(80.0, 84.0, 79.0, 10.0))
+    # Mean heights 82 and 81.5 over four tenths each, 44.5 over the last two tenths.
+    assert area(curve) == pytest.approx(0.4 * 82 + 0.4 * 81.5 + 0.2 * 44.5)
+    assert removable(curve) == 8
+    assert removable(replace(curve, value=(80.0, 84.0, 78.9, 10.0))) == 4
+    assert removable(replace(curve, value=(80.0, 60.0, 79.5, 10.0))) == 8
+    assert best(curve) == (4, 84.0)
+    assert best(replace(curve, value=(80.0, 80.0, 79.0, 10.0))) == (0, 80.0)
+
+
+def test_tables_tell_areas_limits_and_best_points() -> None:
+    lines = (
+        Curve("zh", "stars", (0, 5, 10), (80.0, 82.0, 40.0), (79.0, 81.0, 39.0), (81.0, 83.0, 41.0)),
+        Curve("zh", "random", (0, 5, 10), (80.0, 60.0, 40.0), (80.0, 50.0, 40.0), (80.0, 70.0, 40.0)),
+        Curve("tr", "stars", (0, 5, 10), (70.0, 69.5, 30.0), (69.0, 68.0, 29.0), (71.0, 70.0, 31.0)),
+        Curve("tr", "random", (0, 5, 10), (70.0, 50.0, 30.0), (70.0, 45.0, 30.0), (70.0, 55.0, 30.0)),
+    )
+    areas, limits, tops, points = IterativeStudy(Path(), "accuracy", lines, {}, {}, ()).tables()
+    assert areas.columns == ("language", "none", "stars", "random")
+    assert areas.rows == (("zh", 80.0, 71.0, 60.0), ("tr", 70.0, 59.75, 50.0), ("mean", 75.0, 65.375, 55.0))
+    assert limits.columns == ("language", "all", "stars", "random")
+    assert limits.rows == (("zh", 10, 5, 0), ("tr", 10, 5, 0))
+    assert tops.columns == ("language", "none", "stars off", "stars", "random off", "random")
+    assert tops.rows == (("zh", 80.0, 5, 82.0, 0, 80.0), ("tr", 70.0, 0, 70.0, 0, 70.0))
+    assert "upper bound" in tops.note
+    assert points.rows[1] == ("zh", "stars", 5, 82.0, 81.0, 83.0)
+    assert (len(points.rows), points.printed) == (12, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rankings": ("stars", "shap")}, "rankings: there is no method 'shap'"),
+        ({"rankings": "stars,random"}, "rankings: a list of methods"),
+        ({"rankings": []}, "rankings: a list of methods"),
+        ({"rankings": ["stars", "random", "stars"]}, "rankings: 'stars' is there twice"),
+        ({"rankings": ["michel"]}, "rankings: the method 'stars' is not there"),
+        ({"step": 0}, "step: a whole number"),
+        ({"step": "six"}, "step: a whole number"),
+        ({"step": None}, "step: a whole number"),
+        ({"randoms": 0}, "randoms: a whole number"),
+        ({"resamples": 1.5}, "resamples: a whole number"),
+        ({"limit_test": 0}, "limit_test: a whole number"),
+    ],
+)
+def test_mistakes_in_plans_are_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(HeadwiseError, match=message):
+        IterativePlan(ScoringPlan("m", "pos", "d"), **fields)
+
+
+def test_plans_come_from_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "study: iterative\nmodel: m\ntask: pos\ndata: d\nmethod: tmab\nrankings: [tmab, random]\nstep: 12\n"
+        "limit_test: 50\ntest_split: dev2\n"
+    )
+    scoring = ScoringPlan("m", "pos", "d", method="tmab")
+    assert find_plan(str(path)) == IterativePlan(
+        scoring, rankings=["tmab", "random"], step=12, limit_test=50, test_split="dev2"
+    )
+    shipped = find_plan("curves")
+    assert type(shipped) is IterativePlan
+    assert tuple(shipped.rankings) == IterativePlan(shipped.scoring).rankings
+    assert shipped.points(144)[-2:] == (138, 144)
+
+
+def test_the_command_prints_tables_and_writes_csv_json_and_a_page(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "mine.yaml", tmp_path / "run"
+    path.write_text(
+        f"study: iterative\nmodel: {world / 'model'}\ntask: pos\ndata: {world / 'data'}\nlanguages: en,sw\n"
+        f"budget: 600\noptions: {json.dumps(OPTIONS)}\nrankings: [stars, michel, random]\nstep: 4\nrandoms: 2\n"
+        "resamples: 100\n"
+    )
+    assert run(monkeypatch, "study", path, "--out", out) == 0
+    shown = capsys.readouterr().out
+    assert "mean" in shown
+    assert "removable" in shown
+    assert "upper bound" in shown
+    assert shown.count(" language ") == 3, "the long table is for the file alone"
+    assert run(monkeypatch, "study", path, "--out", out, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures == json.loads((out / "iterative.json").read_text())
+    assert (figures["format"], figures["version"]) == ("headwise-iterative-study", 1)
+
+    with (out / "curves.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    first = figures["curves"][0]
+    kept = [row for row in rows if (row["language"], row["ranking"]) == (first["language"], first["ranking"])]
+    assert [int(row["removed"]) for row in kept] == first["removed"]
+    assert [float(row["value"]) for row in kept] == first["value"]
+    assert {path.name for path in out.glob("*.csv")} == {"iterative.csv", "removable.csv", "best.csv", "curves.csv"}
+
+    assert run(monkeypatch, "report", out) == 0
+    page = read((out / "report.html").read_text())
+    drawn = page.all("polyline")
+    assert [each.attributes["data-name"] for each in drawn] == ["stars", "michel", "random"] * 2
+    assert len(page.all("polygon")) == 6
+    points = (drawn[0].attributes["points"] or "").split()
+    assert points == [f"{n},{value:.1f}" for n, value in zip(first["removed"], first["value"], strict=True)]
+    assert report_of(out).scores["en"].provenance.method == "stars"
