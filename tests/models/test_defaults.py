@@ -34,6 +34,7 @@ def test_an_adapter_is_small_and_has_its_card(name: str) -> None:
 def test_an_adapter_is_merged_into_a_plain_model(name: str) -> None:
     model = load_model(name)
     assert not any("lora" in key for key in model.state_dict())
+    assert all(weight.requires_grad for weight in model.parameters())  # it can be tuned further
     assert len(find_heads(model).players()) == 144
     assert find_heads(model).model == name
     assert find_heads(model).fingerprint == find_heads(load_model(name)).fingerprint

@@ -44,14 +44,14 @@ def test_the_sections_come_in_order_and_the_contents_lead_to_them(page: Element)
 
 def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
     gains = (
-        Gain("a", 3, 50.0, 54.0, 2.0, 6.0, 0.01, random_mean=49.0),
-        Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0),
-        Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0),
+        Gain("a", 3, 50.0, 54.0, 2.0, 6.0, 0.01, random_mean=49.0, refined=55.0),
+        Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0, refined=51.0),
+        Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0, refined=51.5),
     )
     [found] = read(render(Report("", metric="F1", gains=gains))).all(class_="headline")
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
-        "in 1. Removing as many at random: −1.0 points."
+        "in 1. Removing as many at random: −1.0 points. Refined masks: +2.5 points."
     )
 
 

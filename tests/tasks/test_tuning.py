@@ -117,6 +117,11 @@ def test_frozen_embeddings_stay_as_they_are(tokenizer: Any) -> None:
     assert torch.equal(model.get_input_embeddings().weight, before)
 
 
+def test_a_model_of_frozen_weights_is_refused(tokenizer: Any) -> None:
+    with pytest.raises(HeadwiseError, match="every weight of the model is frozen"):
+        tune(build().requires_grad_(False), TASK, TRAIN, DEV, tokenizer, SETTINGS)
+
+
 def test_it_stops_when_dev_no_longer_gains(tokenizer: Any) -> None:
     result = tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=30, patience=2))
     assert len(result.history) == result.best_epoch + 2 < 30

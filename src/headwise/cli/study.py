@@ -84,13 +84,12 @@ def print_study(study: Study, about: str) -> None:
 def _print_next(study: TargetedStudy) -> None:
     """What to do with a model of one's own."""
     gains = {
-        language: found.masks["targeted"].value - found.base
+        language: found.masks.get("refined", found.masks["targeted"]).value - found.base
         for language, found in study.languages.items()
-        if found.masks["targeted"].removed
     }
-    best = max(gains, key=lambda language: gains[language], default=next(iter(study.languages)))
+    best = max(gains, key=lambda language: gains[language])
     typer.echo("\nOn your own model:")
     typer.echo("  headwise score MODEL --task pos --data FOLDER --languages sw,tr --out runs/mine")
     typer.echo("  headwise prune runs/mine --language sw --out smaller-model")
     typer.echo("  headwise eval smaller-model --task pos --data FOLDER --languages sw")
-    typer.echo(f"On this one: headwise prune {study.folder / 'scoring'} --language {best} --out e5-small-pos-{best}")
+    typer.echo(f"On this one: headwise prune {study.folder} --language {best} --out e5-small-pos-{best}")

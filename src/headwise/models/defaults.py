@@ -57,4 +57,5 @@ def _tuned(base: Path, adapter: Path) -> Any:
         raise HeadwiseError("the tuned defaults need the package peft: pip install 'headwise[offline]'") from None
     card = json.loads((adapter / "task.json").read_text(encoding="utf-8"))
     model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True)
-    return PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    return merged.requires_grad_(True)  # PEFT froze what may be tuned further

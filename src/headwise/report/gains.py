@@ -24,7 +24,7 @@ class _Column:
 _OTHERS = (
     _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
     _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
-    _Column("Refined", lambda gain: gain.refined, "the refined mask"),
+    _Column("Refined", lambda gain: gain.refined, "also without what hurts given the mask, chosen on dev"),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
 )
@@ -56,10 +56,12 @@ def _gain_headline(gains: Sequence[Gain], metric: str, noun: str) -> str:
         f"{average}: significantly better in {better or 'none'} of {plural(len(gains), 'language')}, "
         f"worse in {worse or 'none'}."
     )
-    random = [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None]
-    if len(random) < len(gains):
-        return sentence
-    return f"{sentence} Removing as many at random: {signed(fmean(random))} points."
+    controls = {
+        "Removing as many at random": [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None],
+        "Refined masks": [gain.refined - gain.base for gain in gains if gain.refined is not None],
+    }
+    more = [f" {name}: {signed(fmean(each))} points." for name, each in controls.items() if len(each) == len(gains)]
+    return sentence + "".join(more)
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -102,6 +102,8 @@ def tune(
     """
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
     run = _Run(model, task, task.encode(train, tokenizer)[0], tokenizer.pad_token_id or 0, settings, progress)
     start = run.restore(state_folder) if state_folder is not None else 0
     for epoch in range(start, settings.epochs):
