@@ -4,10 +4,10 @@ The model is e5-small-pos, the game the probability of the gold labels, the play
 Shapley value, which all of the methods can estimate. The truth is a long run of an unbiased method with a seed of its
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
-its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars, tmab
-and the best of the peers alone.
+its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
+tmab alone, and the first of them for the best of the peers.
 
-    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
+    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000]
 """
 
 import argparse
@@ -68,8 +68,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--budgets", default="5000,20000")
-    parser.add_argument("--long", default="60000")
+    parser.add_argument("--budgets", default="5000")
+    parser.add_argument("--long", default="20000,60000")
     parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
     parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
@@ -132,7 +132,7 @@ def compare(problem: Problem, truth: HeadScores, budgets: list[float], long: lis
         if name == "tmab":
             print(tmab_cost(problem, truth, scores), flush=True)
     peers = {f"{name}, {way[0]}": (make, way) for (name, make), way in itertools.product(PEERS.items(), WAYS)}
-    for budget in budgets + long:
+    for budget in budgets + long[:1]:
         if budget in long:  # the best so far alone
             [best] = [min((e for e in found if e.method in peers and e.units > 0), key=lambda each: each.at_budget)]
             peers = {best.method: peers[best.method]}
@@ -197,16 +197,17 @@ def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[E
 
 
 def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
-    """How many times the error of stars others have at the largest budget: the least favourable language."""
+    """How many times the error of stars others have, at the largest budget of both: the least favourable language."""
     to_tmab, to_peer, signs = [], [], []
     for found in entries.values():
-        largest = max(each.budget for each in found)
-        last = {each.method: each.at_budget for each in found if each.budget == largest and each.units > 0}
-        peers = [error for name, error in last.items() if name.startswith(("shapiq", "captum"))]
-        to_peer.append(min(peers) / last["stars"])
+        errors = {(each.method, each.budget): each.at_budget for each in found if each.units > 0}
+        stars = {budget: error for (name, budget), error in errors.items() if name == "stars"}
+        peers = [key for key in errors if key[0].startswith(("shapiq", "captum"))]
+        most = max(budget for _, budget in peers)
+        to_peer.append(min(errors[key] for key in peers if key[1] == most) / stars[most])
         # Only where tmab had the units for a permutation at all.
-        if np.isfinite(last.get("tmab", np.nan)):
-            to_tmab.append(last["tmab"] / last["stars"])
+        walked = [budget for name, budget in errors if name == "tmab" and np.isfinite(errors[name, budget])]
+        to_tmab += [errors["tmab", max(walked)] / stars[max(walked)]] if walked else []
         signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
     return {
         "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,

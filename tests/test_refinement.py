@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwise import HeadMask
+from headwise import HeadMask, HeadwiseError
 from headwise.methods import Problem
-from headwise.refinement import Refined, RefinementPlan, choose_flips, climb, refine_mask
+from headwise.refinement import Refined, RefinementPlan, choose_flips, climb, refine_mask, refine_run
 from headwise.runs import open_run
-from headwise.scoring import ScoringPlan, make_problems
-from tests.scoring_world import save_data, save_model
+from headwise.scoring import ScoringPlan, make_problems, run_scoring
+from tests.scoring_world import Dawdler, save_data, save_model
 
 Array = NDArray[np.float64]
 
@@ -85,6 +86,14 @@ def test_chance_alone_is_seldom_taken_for_a_gain() -> None:
     assert alone > 0.9  # what one look at all examples would find
 
 
+def test_of_few_players_a_half_chooses_only_what_promises_something() -> None:
+    gains = np.array([[3.0, -0.2, -0.3], [-1.0, -0.1, -0.1]])  # one half speaks for the first, no half for the others
+    assert choose_flips(gains, width=8)[0] == 0
+    draw = np.random.default_rng(0)
+    taken = [choose_flips(each, 8)[0] > 0 for each in draw.normal(0.0, 1.0, (500, 2, 3))]
+    assert np.mean(taken) < 0.6  # 0.74 if every half had to choose all three
+
+
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     folder = tmp_path_factory.mktemp("world")
@@ -113,6 +122,8 @@ def test_a_mask_that_accuracy_speaks_against_is_not_taken(problem: Problem, monk
     found = refine_mask(problem, start)
     assert found.verdict == "as it was"
     assert found.mask == start
+    assert len(found.steps) > 1
+    assert found.step == found.steps[0]
 
 
 def test_a_run_that_was_stopped_goes_on_with_what_it_measured(
@@ -134,3 +145,69 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_measured(
     assert run() == whole
     monkeypatch.setattr("headwise.engine.Engine.gradients", None)  # all is known by now
     assert run() == whole
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        RefinementPlan(rounds=5),
+        RefinementPlan(rounds=2),
+        RefinementPlan(rounds=5, width=3),
+        RefinementPlan(rounds=5, examples=3),
+        RefinementPlan(rounds=5, examples=3, seed=1),
+    ],
+)
+@pytest.mark.parametrize("off", [(), ("encoder.0.0", "encoder.1.2", "encoder.2.3")])
+def test_what_was_measured_for_another_start_or_plan_is_not_taken_for_this_one(
+    problem: Problem, tmp_path: Path, plan: RefinementPlan, off: tuple[str, ...]
+) -> None:
+    start = HeadMask.without(problem.heads, off)
+    with open_run(tmp_path / "run", {"seed": 0}) as opened:
+        refine_mask(problem, HeadMask.without(problem.heads, ["encoder.1.1"]), RefinementPlan(3), opened.journal)
+        assert refine_mask(problem, start, plan, opened.journal) == refine_mask(problem, start, plan)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of two languages that share all but one of ten items."""
+    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    save_model(tmp_path / "model")
+    write_treebanks(tmp_path / "data", {"en": range(10), "sw": range(1, 11)})
+    run_scoring(
+        ScoringPlan(str(tmp_path / "model"), "pos", str(tmp_path / "data"), "en,sw", budget=24), tmp_path / "run"
+    )
+    return tmp_path
+
+
+def write_treebanks(folder: Path, items: dict[str, range], word: str = "cat") -> None:
+    (folder / "ud").mkdir(parents=True, exist_ok=True)
+    for language, numbers in items.items():
+        sentences = [f"# sent_id = {n}\n1\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n" for n in numbers]
+        for split in ("dev", "test"):
+            (folder / "ud" / f"{language}_toy-ud-{split}.conllu").write_text("".join(sentences))
+
+
+def test_one_language_of_a_run_is_refined_on_the_examples_that_it_was_scored_on(world: Path) -> None:
+    alone, both = refine_run(world / "run", ["en"]), refine_run(world / "run")
+    assert alone["en"] == both["en"]
+    assert alone["en"].verdict == "refined"
+    assert alone["en"].units == 2 * 9 * len(alone["en"].steps) + 2 * 9
+
+
+def test_other_examples_than_those_that_were_scored_are_refused(world: Path) -> None:
+    write_treebanks(world / "data", {"en": range(10), "sw": range(1, 11)}, word="paka")
+    with pytest.raises(HeadwiseError, match="the examples of en are not those that were scored"):
+        refine_run(world / "run", ["en"])
+
+
+def test_a_run_is_refined_once(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = refine_run(world / "run")
+    monkeypatch.setattr("headwise.engine.Engine.gradients", None)
+    assert refine_run(world / "run") == found
+
+
+@pytest.mark.parametrize("field", ["rounds", "width", "examples"])
+@pytest.mark.parametrize("number", [0, -1, 2.5, True])
+def test_numbers_that_make_no_plan_are_named(field: str, number: object) -> None:
+    with pytest.raises(HeadwiseError, match=f"{field}: a whole number of at least 1"):
+        RefinementPlan(**{field: cast(int, number)})

@@ -15,3 +15,15 @@ class MaskMismatchError(HeadwiseError):
 
 class CheckpointError(HeadwiseError):
     """A folder is not a checkpoint that headwise can read."""
+
+
+def require_whole(name: str, number: object, least: int = 1) -> None:
+    """Make sure that a setting is a whole number, and not too small.
+
+    Example:
+        >>> require_whole("rounds", True)
+        Traceback (most recent call last):
+        headwise.errors.HeadwiseError: rounds: a whole number of at least 1, not True
+    """
+    if type(number) is not int or number < least:
+        raise HeadwiseError(f"{name}: a whole number of at least {least}, not {number!r}")

@@ -6,8 +6,10 @@ last step is taken back and half as many are flipped. Two halves of the examples
 half would choose is valued by the other, and where that is no gain, there is nothing left to choose but noise.
 """
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.draws import Draws
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, require_whole
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
 from headwise.results import REFINED, load_scores
 from headwise.rules import harmful_mask, mask_without
-from headwise.runs import Journal
+from headwise.runs import Journal, open_run
+from headwise.runs.config import read_config
+from headwise.scores import HeadScores
 from headwise.scoring import Advance, make_problems, plan_of
 
 Array = NDArray[np.float64]
@@ -40,12 +44,19 @@ class RefinementPlan:
         width: Players flipped at once, at first.
         examples: At most so many examples, drawn by the seed.
         seed: Seed of the draw, and of the halves.
+
+    Raises:
+        HeadwiseError: A number is not whole, or too small.
     """
 
     rounds: int = 12
     width: int = 8
     examples: int = 512
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "width", "examples"):
+            require_whole(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,11 @@ class Refined:
     steps: tuple[Step, ...]
     units: float
     verdict: Literal["refined", "as it was"]
+
+    @property
+    def step(self) -> Step:
+        """The step whose mask it is: the last that was kept, or the first if nothing came of them."""
+        return [step for step in self.steps if step.kept][-1] if self.verdict == "refined" else self.steps[0]
 
 
 def refine_mask(
@@ -113,37 +129,52 @@ def refine_run(
     languages: Sequence[str] = (),
     plan: RefinementPlan | None = None,
     progress: Advance | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Refined]:
     """Refine the masks of a scoring run on the examples it was scored on, and write them to `refined/` in its folder.
+
+    What is measured is kept in the run's journal, so that one that was stopped goes on from there.
 
     Args:
         folder: The run folder of `run_scoring`.
         languages: Those of its languages to refine; all unless told.
         plan: How to go about it.
         progress: Called as work goes on.
+        trust_remote_code: Run code that comes with the model.
 
     Raises:
-        HeadwiseError: There is no run in the folder, or it has no scores of a language.
+        HeadwiseError: There is no run in the folder, it has no scores of a language, its data or its model have
+            changed, or it is being written.
     """
     scores = load_scores(folder)
     if unknown := [language for language in languages if language not in scores]:
-        raise HeadwiseError(f"{folder}: has no scores of --language {unknown[0]}: it has {', '.join(scores)}")
+        raise HeadwiseError(f"{folder}: has no scores of the language {unknown[0]}: it has {', '.join(scores)}")
     chosen = [language for language in scores if language in languages or not languages]
-    problems, _ = make_problems(plan_of(folder, chosen))
-    found = {}
-    for done, language in enumerate(chosen):
-        problem, steps = problems[language], (plan or RefinementPlan()).rounds
-        start = harmful_mask(scores[language], problem.heads)
+    problems, _ = make_problems(plan_of(folder), trust_remote_code)
+    starts = {language: _start(folder, scores[language], problems[language]) for language in chosen}
+    how, found = plan or RefinementPlan(), {}
+    with open_run(folder, read_config(Path(folder))) as run:
+        for done, (language, start) in enumerate(starts.items()):
 
-        def show(step: int, _: int, done: int = done, steps: int = steps, language: str = language) -> None:
-            if progress is not None:
-                progress(done * steps + step, len(chosen) * steps, language)
+            def show(step: int, most: int, done: int = done, language: str = language) -> None:
+                if progress is not None:
+                    progress(done * most + step, len(chosen) * most, language)
 
-        found[language] = refine_mask(problem, start, plan, progress=show)
-        found[language].mask.save(Path(folder) / REFINED / f"{language}.json")
+            found[language] = refine_mask(problems[language], start, how, run.journal, show)
+            found[language].mask.save(run.folder / REFINED / f"{language}.json")
     if progress is not None:
         progress(len(chosen), len(chosen), "done")
     return found
+
+
+def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem) -> HeadMask:
+    """The mask to begin with, if the examples are still those that the scores are about."""
+    if scores.provenance.data != problem.data:
+        raise HeadwiseError(
+            f"{folder}: the examples of {problem.language} are not those that were scored: restore the data, or score "
+            "them in another folder"
+        )
+    return harmful_mask(scores, problem.heads)
 
 
 class Search(Protocol):
@@ -192,12 +223,13 @@ def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
 
     Example:
         >>> choose_flips(np.array([[3.0, 2.0, -1.0], [1.0, -2.0, 4.0]]), width=2)
-        (2, array([2, 0]))
+        (2, array([0, 2]))
         >>> choose_flips(np.array([[3.0, 0.0], [-1.0, -1.0]]), width=2)
         (0, array([], dtype=int64))
     """
     while width > 0:
-        [one, other] = [np.argsort(-each, kind="stable")[:width] for each in gains]
+        # Of few players the width may be more than promise anything: no half would choose the others.
+        [one, other] = [np.argsort(-each, kind="stable")[: min(width, int((each > 0).sum()))] for each in gains]
         if gains[1][one].sum() + gains[0][other].sum() > 0:
             mean = gains.mean(0)
             best = np.argsort(-mean, kind="stable")[:width]
@@ -207,47 +239,47 @@ def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
 
 
 class _Search:
-    """Measurements of masks over the same examples, kept in a journal."""
+    """Measurements of masks over the same examples, each kept in a journal under all that it depends on."""
 
     def __init__(self, problem: Problem, plan: RefinementPlan, journal: Journal | None) -> None:
-        self.plan, self.journal, self.stream = plan, journal, f"refine {problem.language}"
+        self.problem, self.plan, self.journal = problem, plan, journal
         soft = problem.game if problem.game.differentiable else ProbabilityGame()
         self.soft, self.hard = problem.engine(soft), problem.engine(AccuracyGame())
         order = np.argsort(Draws(plan.seed, "refine").uniform(0, 1, len(problem.examples))[0])
         self.index = order[: plan.examples]
         self.units = 0.0
-        self._asked = 0
 
     def measure(self, on: On) -> tuple[float, Array]:
         """The soft value of a mask, and its mean gradients over each half of the examples, (2, players)."""
-        kept = self._kept()
-        if kept is None:
+
+        def compute() -> dict[str, Array]:
             values, slopes = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
             each = slopes.numpy().astype(np.float64)  # (examples, players)
             halves = np.stack([each[::2].mean(0), each[1::2].mean(0)]) if len(each) > 1 else np.tile(each, (2, 1))
-            kept = self._keep({"value": values.double().mean().numpy(), "halves": halves})
+            return {"value": values.double().mean().numpy(), "halves": halves}
+
+        kept = self._kept(self.soft.game.name, on, compute)
         self.units += 2 * len(self.index)
         return float(kept["value"]), kept["halves"]
 
     def hard_value(self, on: On) -> float:
         """The accuracy under a mask."""
-        kept = self._kept()
-        if kept is None:
+
+        def compute() -> dict[str, Array]:
             values = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
-            kept = self._keep({"value": values.double().mean().numpy()})
+            return {"value": values.double().mean().numpy()}
+
+        kept = self._kept(self.hard.game.name, on, compute)
         self.units += len(self.index)
         return float(kept["value"])
 
-    def _kept(self) -> dict[str, Array] | None:
-        """What the journal has of the next measurement: the same is asked in the same order every time."""
-        if self.journal is None or self._asked >= self.journal.count(self.stream):
-            return None
-        found = next(each for each in self.journal.rounds(self.stream) if each.number == self._asked)
-        self._asked += 1
-        return dict(found.arrays)
+    def _kept(self, game: str, on: On, compute: Callable[[], dict[str, Array]]) -> Mapping[str, Array]:
+        """A measurement out of the journal, or a new one.
 
-    def _keep(self, arrays: dict[str, Array]) -> dict[str, Array]:
-        if self.journal is not None:
-            self.journal.record(self.stream, self._asked, arrays, first_draw=0, draws=0)
-        self._asked += 1
-        return arrays
+        Its name holds the mask and the examples: scores that a larger budget changed, or another plan, ask for others.
+        """
+        if self.journal is None:
+            return compute()
+        about = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
+        name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+        return self.journal.once(f"refine {self.problem.language} {game} {name}", compute)

@@ -18,7 +18,7 @@ from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_groups, players_of
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, Players, find_heads
 from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
@@ -64,6 +64,9 @@ class ScoringPlan:
         limit: At most so many examples of each language, the first ones; None for all.
         piece: Which piece of a word carries its label.
         bfloat16: Compute in bfloat16 where that is safe.
+
+    Raises:
+        HeadwiseError: The limit is no whole number of at least 1.
     """
 
     model: str
@@ -81,6 +84,10 @@ class ScoringPlan:
     limit: int | None = None
     piece: str = "text"
     bfloat16: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            require_whole("limit", self.limit)
 
     @property
     def folder(self) -> Path:
@@ -159,17 +166,17 @@ def run_scoring(
     return ScoringRun(run.folder, found, notes)
 
 
-def plan_of(folder: str | os.PathLike[str], languages: Sequence[str]) -> ScoringPlan:
-    """The plan of a run that is there, for some of its languages.
+def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
+    """The plan of a run that is there, for all of its languages: which items they share depends on all.
 
     Raises:
         HeadwiseError: There is no scoring run in the folder.
     """
     config = read_config(Path(folder))
-    names = {part.name for part in dataclasses.fields(ScoringPlan)} - {"languages"}
+    names = {part.name for part in dataclasses.fields(ScoringPlan)}
     if missing := sorted(names - config.keys()):
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
-    return ScoringPlan(languages=",".join(languages), **{name: config[name] for name in names})
+    return ScoringPlan(**{**{name: config[name] for name in names}, "languages": ",".join(config["languages"])})
 
 
 def make_problems(plan: ScoringPlan, trust_remote_code: bool = False) -> tuple[dict[str, Problem], tuple[str, ...]]:

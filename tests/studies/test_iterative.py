@@ -4,7 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import torch
 
 from headwise import HeadMask, HeadwiseError, find_heads, gated
 from headwise.data.opening import open_dataset
+from headwise.heads import Players
 from headwise.models import load_model, load_tokenizer
 from headwise.report import Curve
 from headwise.results import load_scores
@@ -23,6 +24,7 @@ from headwise.tasks import Evaluation, evaluate, find_task
 from tests.cli.running import run
 from tests.report.reading import read
 from tests.scoring_world import SENTENCES, WORDS, save_data, save_model
+from tests.test_affinity import scores_of
 
 RANKINGS = ("stars", "gradient-screen", "michel", "random", "permutation", "tmab")
 OPTIONS = {"bases": 4, "flips": 6, "error_rate": 0.5}
@@ -229,6 +231,16 @@ def test_tables_tell_areas_limits_and_best_points() -> None:
     assert "upper bound" in tops.note
     assert points.rows[1] == ("zh", "stars", 5, 82.0, 81.0, 83.0)
     assert (len(points.rows), points.printed) == (12, False)
+
+
+def test_tables_name_what_was_removed() -> None:
+    lines = (Curve("zh", "stars", (0, 5), (80.0, 40.0), (79.0, 39.0), (81.0, 41.0)),)
+    for kind, noun in (("heads", "head"), ("ffn", "feed-forward block"), ("layers", "layer")):
+        scores = {"zh": replace(scores_of([1, 2], "++"), kind=cast(Players, kind))}
+        areas, limits, _, points = IterativeStudy(Path(), "accuracy", lines, scores, {}, ()).tables()
+        assert f"no {noun} removed" in areas.title
+        assert f"{noun}s removable" in limits.title
+        assert f"{noun}s removed" in points.title
 
 
 @pytest.mark.parametrize(

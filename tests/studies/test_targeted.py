@@ -9,11 +9,16 @@ import pytest
 
 from headwise import HeadMask, HeadwiseError
 from headwise.scoring import ScoringPlan
-from headwise.studies import TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
+from headwise.stats import PairedTest
+from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
 from headwise.studies.reading import load_study
+from headwise.studies.study import save_tables, show_cell
 from headwise.studies.targeted import pooled_mask, random_mask
 from headwise.tasks import evaluate, find_task
 from tests.scoring_world import save_data, save_model
+
+#: A plan in YAML that has all it needs.
+PLAN = "study: targeted\nmodel: m\ntask: pos\ndata: d\n"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +82,17 @@ def test_the_same_study_again_is_read_not_run(
     assert again.scores == study.scores
 
 
+def test_a_larger_budget_refines_the_masks_of_the_new_scores(plan: TargetedPlan, tmp_path: Path) -> None:
+    small, large = (replace(plan, scoring=replace(plan.scoring, budget=budget), randoms=0) for budget in (200, 2500))
+    before = run_targeted(small, tmp_path / "study")
+    grown = run_targeted(large, tmp_path / "study")
+    assert any(before.scores[name].decision != grown.scores[name].decision for name in grown.scores)
+    assert grown.languages == run_targeted(large, tmp_path / "at once").languages
+    for language in grown.languages:
+        masks = [HeadMask.load(tmp_path / name / "masks" / f"{language}.json") for name in ("study", "at once")]
+        assert masks[0] == masks[1]
+
+
 def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:
     assert (study.folder / "targeted.json").is_file()
     assert (study.folder / "scoring" / "masks" / "sw.json").is_file()
@@ -89,6 +105,23 @@ def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:
     assert float(rows["sw"]["refined"]) == refined.value
     assert float(rows["sw"]["refined P"]) == refined.test.p_value
     assert float(rows["sw"]["random sd"]) == pytest.approx(np.std(study.languages["sw"].randoms))
+
+
+def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) -> None:
+    gains = {"en": 1 / 3, "sw": -1 / 7}
+    outcomes = {
+        name: LanguageOutcome(0.0, 9, {"targeted": Outcome(gain, 2, PairedTest(gain, 0.0, 1.0, 0.5, 99))}, (gain,))
+        for name, gain in gains.items()
+    }
+    tables = TargetedStudy(tmp_path, "accuracy", outcomes, {}, {}, ()).tables()
+    assert [show_cell(cell) for cell in tables[0].rows[-1]] == ["worst gain", "", "", "-0.14", "-0.14"]
+    assert [show_cell(cell) for cell in tables[0].rows[-2]] == ["mean gain", "", "", "+0.10", "+0.10"]
+    save_tables(tables, tmp_path)
+    with (tmp_path / "targeted.csv").open(encoding="utf-8") as file:
+        rows = {row["language"]: row for row in csv.DictReader(file)}
+    for column in ("targeted", "random"):
+        assert float(rows["mean gain"][column]) == np.mean(list(gains.values()))
+        assert float(rows["worst gain"][column]) == gains["sw"]
 
 
 def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:
@@ -133,8 +166,9 @@ def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
     assert set(plan_names()) >= {"phrasebook", "pos", "nli", "intents"}
     assert find_plan("phrasebook").scoring.data == "phrasebook"
     path = tmp_path / "mine.yaml"
-    path.write_text("study: targeted\nmodel: m\ntask: pos\ndata: d\nrandoms: 2\n")
-    assert find_plan(str(path)) == TargetedPlan(ScoringPlan("m", "pos", "d"), randoms=2)
+    path.write_text(f"{PLAN}randoms: 2\nbudget: 500\nlimit: null\noptions: {{bases: 4}}\n")
+    scoring = ScoringPlan("m", "pos", "d", budget=500, options={"bases": 4})
+    assert find_plan(str(path)) == TargetedPlan(scoring, randoms=2)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +178,20 @@ def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
         ("study: targeted\nmodel: m\ntask: pos\ndata: d\ncolour: red", "nothing is called 'colour'"),
         ("study: targeted\nmodel: m\ntask: pos", "'data' is missing"),
         ("a: [", "not YAML"),
+        (f"{PLAN}refine: yes", "mine.yaml: 'refine' is a whole number, not True"),
+        (f"{PLAN}refine: -1", "refine: a whole number of at least 0, not -1"),
+        (f"{PLAN}refine_examples: 0", "refine_examples: a whole number of at least 1, not 0"),
+        (f"{PLAN}randoms: ten", "'randoms' is a whole number, not 'ten'"),
+        (f"{PLAN}resamples: 0", "resamples: a whole number of at least 1, not 0"),
+        (f"{PLAN}source: no", "'source' is text, not False: put it in quotes"),
+        (f"{PLAN}languages: [en, sw]", r"'languages' is text, not \['en', 'sw'\]"),
+        (f"{PLAN}budget: 2e4", "'budget' is a number, not '2e4'"),
+        (f"{PLAN}limit: 2.5", "'limit' is a whole number or null, not 2.5"),
+        (f"{PLAN}limit: 0", "limit: a whole number of at least 1, not 0"),
+        (f"{PLAN}options: 3", "'options' is a map of names and values, not 3"),
+        (f"{PLAN}bfloat16: 1", "'bfloat16' is true or false, not 1"),
+        (f"{PLAN}test_split: dev", "test_split: heads are scored on 'dev' too"),
+        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: test", "test_split: heads are scored on 'test' too"),
     ],
 )
 def test_mistakes_in_plans_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """`headwise refine` and `headwise prune`."""
 
+import dataclasses
 import json
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from headwise.pruning import fold, save_pruned, shrink
 from headwise.refinement import RefinementPlan, refine_run
 from headwise.results import REFINED, find_mask, load_scores, model_of
 from headwise.rules import lowest_mask, lowest_share_mask
+from headwise.scores import HeadScores
 
 
 class Export(StrEnum):
@@ -32,24 +34,30 @@ class Export(StrEnum):
 
 def refine_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")],
-    languages: Annotated[str, typer.Option("--languages", help="Comma-separated codes; all of the run's.")] = "",
+    languages: Annotated[
+        str, typer.Option("--languages", help="Comma-separated codes of the run's, or 'all'.")
+    ] = "all",
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Passes over the examples, at most.")] = 12,
     width: Annotated[int, typer.Option("--width", min=1, help="Heads flipped at once, at first.")] = 8,
     examples: Annotated[int, typer.Option("--examples", min=2, help="At most so many examples a language.")] = 512,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     as_json: AsJson = False,
+    trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Refine a run's masks: what hurts given that the harmful heads are off goes too, what is missed comes back."""
     codes = [code.strip() for code in languages.split(",") if code.strip()]
+    if not codes:
+        raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
     with show_progress("refining") as advance:
-        found = refine_run(run, codes, RefinementPlan(rounds, width, examples, seed), advance)
+        plan, chosen = RefinementPlan(rounds, width, examples, seed), () if codes == ["all"] else codes
+        found = refine_run(run, chosen, plan, advance, trust_remote_code)
     rows = {
         language: {
             "verdict": each.verdict,
             "off before": each.steps[0].removed,
-            "off": len(each.mask.off),
+            "off": each.step.removed,
             "value before": each.steps[0].value,
-            "value": max(step.value for step in each.steps if step.kept),
+            "value": each.step.value,
             "units": each.units,
         }
         for language, each in found.items()
@@ -89,8 +97,8 @@ def prune_command(
     if sum((refined, count is not None, share is not None)) > 1:
         raise HeadwiseError("--refined, --count and --share are three ways to choose: give one of them")
     sized = count is not None or share is not None
-    if sized and (mask is not None or language is None):
-        raise HeadwiseError("--count and --share rank heads by a run's scores: give a run folder and --language")
+    if (sized or refined) and (mask is not None or language is None):
+        raise HeadwiseError("--refined, --count and --share are about a run: give its folder and --language, no --mask")
     name, file = (model_of(Path(model)), None) if sized else find_mask(model, mask, language, refined)
     if Path(name).exists() and out.exists() and out.resolve().samefile(Path(name).resolve()):
         raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
@@ -98,7 +106,7 @@ def prune_command(
     loaded = load_model(name, trust_remote_code)
     found = find_heads(loaded)
     if chosen is None:
-        chosen = _sized_mask(Path(model), language, count, share, found)
+        chosen = _sized_mask(_scores_of(Path(model), language, other_weights), count, share, found)
     chosen = chosen.moved_to(found) if other_weights else chosen
     chosen.check(found)
     _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
@@ -109,14 +117,22 @@ def prune_command(
         typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
 
 
-def _sized_mask(run: Path, language: str | None, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
-    """The mask of a run without so many heads, or such a share of them."""
+def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScores:
+    """A run's scores of a language, tied to no weights if others of that shape are meant."""
     scores = load_scores(run)
     if language is None or language not in scores:
         raise HeadwiseError(f"{run}: has no scores of --language {language}: it has {', '.join(scores)}")
+    found = scores[language]
+    if not other_weights:
+        return found
+    return dataclasses.replace(found, provenance=dataclasses.replace(found.provenance, fingerprint=None))
+
+
+def _sized_mask(scores: HeadScores, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
+    """The mask without so many heads, or such a share of them."""
     if count is not None:
-        return lowest_mask(scores[language], heads, count)
-    return lowest_share_mask(scores[language], heads, share or 0.0)
+        return lowest_mask(scores, heads, count)
+    return lowest_share_mask(scores, heads, share or 0.0)
 
 
 def _export(model: Any, mask: HeadMask, tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:

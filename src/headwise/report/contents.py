@@ -157,5 +157,10 @@ class Report:
     @property
     def noun(self) -> str:
         """What one of its players is called."""
-        kinds = {scores.kind for scores in self.scores.values()}
-        return NOUNS[kinds.pop()] if len(kinds) == 1 else NOUNS["heads"]
+        return noun_of(self.scores)
+
+
+def noun_of(scores: Mapping[str, HeadScores]) -> str:
+    """What one of the players of all scores is called; a head if they differ."""
+    kinds = {each.kind for each in scores.values()}
+    return NOUNS[kinds.pop()] if len(kinds) == 1 else NOUNS["heads"]

@@ -4,7 +4,7 @@ import io
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +106,14 @@ class Journal:
             if zlib.crc32(packed) != checksum:
                 raise _damaged(self.path, f"the checksum of round {number} of {stream!r} is wrong")
             yield Round(stream, number, first_draw, draws, _unpack(packed), seed)
+
+    def once(self, stream: str, measure: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+        """What the only round of a stream holds: measured and recorded if there is none yet."""
+        for kept in self.rounds(stream):
+            return kept.arrays
+        found = measure()
+        self.record(stream, 0, found, first_draw=0, draws=0)
+        return found
 
     def streams(self) -> tuple[str, ...]:
         """The names of the streams that have a round, in the order of the alphabet."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwise.errors import HeadwiseError
-from headwise.files import read_json, write_json
+from headwise.errors import HeadwiseError, require_whole
+from headwise.files import write_json
 from headwise.report import Curve, Gain
 from headwise.runs import open_run
 from headwise.runs.config import read_config
@@ -20,7 +20,7 @@ from headwise.scores import HeadScores
 from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
 from headwise.studies.outcomes import TargetedStudy, load_targeted
-from headwise.studies.study import StudyTable, save_tables
+from headwise.studies.study import StudyTable, read_figures, save_tables
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
 #: Where a finished study's figures are.
@@ -45,12 +45,18 @@ class CorrelatesPlan:
         typology: A CSV or TSV file with distances to the source: `language`, then a column of each kind. Without
             one the distances are those of URIEL, if the package `urielplus` is installed.
         resamples: Permutations behind each P-value.
+
+    Raises:
+        HeadwiseError: The resamples are no whole number of at least 1.
     """
 
     gains: str
     source: str = "en"
     typology: str | None = None
     resamples: int = 10_000
+
+    def __post_init__(self) -> None:
+        require_whole("resamples", self.resamples)
 
 
 @dataclass(frozen=True)
@@ -180,15 +186,10 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
     Raises:
         HeadwiseError: There is none, it is not finished, or the targeted study behind it is gone.
     """
-    if not (folder / FIGURES).is_file():
-        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
-    data = read_json(folder / FIGURES, FORMAT, VERSION)
-    try:
+    with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         found = tuple(Correlate(**each) for each in data["correlates"])
         targeted = load_targeted(Path(os.path.normpath(folder / data["gains"])))
         return CorrelatesStudy(folder, targeted, data["source"], data["traits"], found, tuple(data["notes"]))
-    except (KeyError, TypeError) as error:
-        raise HeadwiseError(f"{folder / FIGURES}: not complete: {error!r}") from None
 
 
 def gain_of(targeted: TargetedStudy) -> dict[str, float]:

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headwise.errors import HeadwiseError
-from headwise.files import read_json
-from headwise.report import Curve, Gain
+from headwise.report import Curve, Gain, noun_of
 from headwise.results import load_scores
 from headwise.scores import HeadScores
-from headwise.studies.study import Cell, StudyTable
+from headwise.studies.study import Cell, StudyTable, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "iterative.json"
@@ -103,12 +101,14 @@ class IterativeStudy:
         if len(rows) > 1:
             numbers = np.array([row[1:] for row in rows], dtype=np.float64)  # (languages, columns)
             rows = (*rows, ("mean", *numbers.mean(0).tolist()))
-        title = f"{self.metric} on test data, mean from no head removed to all"
+        title = f"{self.metric} on test data, mean from no {noun_of(self.scores)} removed to all"
         return StudyTable("iterative", title, ("language", "none", *self._rankings), rows)
 
     def _removable(self) -> StudyTable:
         rows = self._rows(lambda curve: curve.removed[-1], lambda curve: (removable(curve),))
-        title = f"heads removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
+        title = (
+            f"{noun_of(self.scores)}s removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
+        )
         return StudyTable("removable", title, ("language", "all", *self._rankings), rows)
 
     def _best(self) -> StudyTable:
@@ -128,7 +128,7 @@ class IterativeStudy:
             for curve in self.lines
             for point in zip(curve.removed, curve.value, curve.low, curve.high, strict=True)
         )
-        return StudyTable("curves", f"{self.metric} by heads removed", columns, rows, printed=False)
+        return StudyTable("curves", f"{self.metric} by {noun_of(self.scores)}s removed", columns, rows, printed=False)
 
     def gains(self) -> tuple[Gain, ...]:
         """None: no mask is chosen."""
@@ -156,15 +156,10 @@ def load_iterative(folder: Path) -> IterativeStudy:
     Raises:
         HeadwiseError: There is none, or it is not finished.
     """
-    if not (folder / FIGURES).is_file():
-        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
-    data = read_json(folder / FIGURES, FORMAT, VERSION)
-    try:
+    with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         lines = tuple(_curve(each) for each in data["curves"])
         scores = load_scores(folder / "scoring")
         return IterativeStudy(folder, data["metric"], lines, scores, data["seconds"], tuple(data["notes"]))
-    except (KeyError, TypeError) as error:
-        raise HeadwiseError(f"{folder / FIGURES}: not complete: {error!r}") from None
 
 
 def _curve(data: Mapping[str, Any]) -> Curve:

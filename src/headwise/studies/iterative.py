@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, require_whole
 from headwise.files import write_json
 from headwise.methods import METHODS
 from headwise.report import Curve
@@ -22,7 +22,7 @@ from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, ScoringRun, run_scoring
 from headwise.studies.descents import FIGURES, IterativeStudy
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, open_bench, plan_config
+from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
 
 #: The ranking that is drawn several times.
 _RANDOM = "random"
@@ -67,10 +67,10 @@ class IterativePlan:
             raise HeadwiseError(
                 f"rankings: the method {self.scoring.method!r} is not there: add it, or change 'method'"
             )
+        check_split(self.scoring, self.test_split)
         for name in ("step", "randoms", "resamples", "limit_test"):
-            number = getattr(self, name)
-            if not (type(number) is int and number >= 1) and not (name == "limit_test" and number is None):
-                raise HeadwiseError(f"{name}: a whole number of at least 1, not {number!r}")
+            if (name, getattr(self, name)) != ("limit_test", None):
+                require_whole(name, getattr(self, name))
 
     def points(self, players: int) -> tuple[int, ...]:
         """How many heads are removed at each point: from none to all."""

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headwise.errors import HeadwiseError
-from headwise.files import read_json
 from headwise.report import Curve, Gain
 from headwise.results import load_scores
 from headwise.scores import HeadScores
 from headwise.stats import PairedTest
-from headwise.studies.study import SIGNIFICANT, Figure, StudyTable
+from headwise.studies.study import SIGNIFICANT, Figure, StudyTable, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
@@ -94,7 +92,10 @@ class TargetedStudy:
         for kind in kinds:
             columns += [f"{kind} off", kind] if kind in ("targeted", "refined") else [kind]
         rows = [self._row(language, found, kinds) for language, found in self.languages.items()]
-        note = f"off: how many go; + and - mark what differs from no mask (P < {SIGNIFICANT}, paired bootstrap)."
+        note = (
+            "off: how many go, by michel and random as many as targeted; + and - mark what differs from no mask "
+            f"(P < {SIGNIFICANT}, paired bootstrap)."
+        )
         title = f"{self.metric} on test data"
         return (StudyTable("targeted", title, (*columns, "random"), (*rows, *self._summary(kinds)), note),)
 
@@ -116,9 +117,9 @@ class TargetedStudy:
                 gains = [each.masks[kind].value - each.base for each in self.languages.values() if kind in each.masks]
                 if kind in ("targeted", "refined"):
                     cells.append(None)
-                cells.append(f"{float(reduce(gains)):+.2f}")
+                cells.append(Figure(float(reduce(gains)), signed=True))
             randoms = [each.random.value - each.base for each in self.languages.values() if each.random]
-            rows.append((*cells, f"{float(reduce(randoms)):+.2f}" if randoms else None))
+            rows.append((*cells, Figure(float(reduce(randoms)), signed=True) if randoms else None))
         return rows
 
     def gains(self) -> tuple[Gain, ...]:
@@ -147,15 +148,10 @@ def load_targeted(folder: Path) -> TargetedStudy:
     Raises:
         HeadwiseError: There is none, or it is not finished.
     """
-    if not (folder / FIGURES).is_file():
-        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
-    data = read_json(folder / FIGURES, FORMAT, VERSION)
-    try:
+    with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         languages = {language: _outcome(each) for language, each in data["languages"].items()}
         scores = load_scores(folder / "scoring")
         return TargetedStudy(folder, data["metric"], languages, scores, data["seconds"], tuple(data["notes"]))
-    except (KeyError, TypeError) as error:
-        raise HeadwiseError(f"{folder / FIGURES}: not complete: {error!r}") from None
 
 
 def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:

@@ -19,14 +19,14 @@ import numpy as np
 
 from headwise.affinity import Shared, shared_scores, specific_to
 from headwise.errors import HeadwiseError
-from headwise.files import read_json, write_json
+from headwise.files import write_json
 from headwise.report import Curve, Gain
 from headwise.results import load_scores
 from headwise.runs import open_run
 from headwise.scores import HeadScores, stability
 from headwise.scoring import Advance, ScoringPlan, run_scoring
 from headwise.stats import Decision
-from headwise.studies.study import StudyTable, save_tables
+from headwise.studies.study import StudyTable, read_figures, save_tables
 from headwise.studies.testing import plan_config
 
 #: Where a finished study's figures are.
@@ -189,15 +189,10 @@ def load_stability(folder: Path) -> StabilityStudy:
     Raises:
         HeadwiseError: There is none, or it is not finished.
     """
-    if not (folder / FIGURES).is_file():
-        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
-    data = read_json(folder / FIGURES, FORMAT, VERSION)
-    try:
+    with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         stored = {seed: load_scores(path) for seed, path in _seed_folders(folder, data["seeds"]).items()}
         runs = {seed: {name: scores[name] for name in data["languages"]} for seed, scores in stored.items()}
         return StabilityStudy(folder, runs, data["seconds"], tuple(data["notes"]))
-    except (KeyError, TypeError) as error:
-        raise HeadwiseError(f"{folder / FIGURES}: not complete: {error!r}") from None
 
 
 def pool_seeds(scores: Sequence[HeadScores]) -> HeadScores:

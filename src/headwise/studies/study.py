@@ -2,12 +2,14 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from headwise.files import write_bytes
+from headwise.errors import HeadwiseError
+from headwise.files import read_json, write_bytes
 from headwise.report import Curve, Gain
 from headwise.scores import HeadScores
 
@@ -24,16 +26,20 @@ class Figure:
         difference: How far it is from what it is compared with.
         p_value: P-value of that difference.
         spread: Standard deviation, where the number is a mean.
+        signed: Whether the number is a change, and is shown with its sign.
 
     Example:
         >>> str(Figure(71.234, difference=1.5, p_value=0.001)), str(Figure(70.0, spread=0.42)), str(Figure(3.0))
         ('71.23 +', '70.00 ± 0.4', '3.00')
+        >>> str(Figure(3.0, signed=True))
+        '+3.00'
     """
 
     value: float
     difference: float | None = None
     p_value: float | None = None
     spread: float | None = None
+    signed: bool = False
 
     @property
     def mark(self) -> str:
@@ -44,7 +50,7 @@ class Figure:
 
     def __str__(self) -> str:
         spread = "" if self.spread is None else f" ± {self.spread:.1f}"
-        return f"{self.value:.2f}{spread} {self.mark}".rstrip()
+        return f"{self.value:{'+' if self.signed else ''}.2f}{spread} {self.mark}".rstrip()
 
 
 Cell = str | int | float | Figure | None
@@ -119,6 +125,22 @@ def show_cell(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.2g}" if 0 < abs(cell) < 0.1 else f"{cell:.2f}"
     return str(cell)
+
+
+@contextmanager
+def read_figures(folder: Path, name: str, form: str, version: int) -> Iterator[dict[str, Any]]:
+    """The figures of a finished study, to make the study of inside.
+
+    Raises:
+        HeadwiseError: There are none, or something in them is missing.
+    """
+    if not (folder / name).is_file():
+        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
+    data = read_json(folder / name, form, version)
+    try:
+        yield data
+    except (KeyError, TypeError) as error:
+        raise HeadwiseError(f"{folder / name}: not complete: {error!r}") from None
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headwise.errors import require_whole
 from headwise.files import write_json
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
@@ -25,7 +26,7 @@ from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Bench, open_bench, plan_config
+from headwise.studies.testing import Bench, check_split, open_bench, plan_config
 
 #: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
 _POOLED_ERRORS = 3.5
@@ -43,6 +44,9 @@ class TargetedPlan:
         refine_examples: Dev examples to refine on, at most.
         randoms: How many random masks of the same size.
         resamples: Resamples of the paired bootstrap.
+
+    Raises:
+        HeadwiseError: A number is not whole or too small, or heads would be judged on what they are scored on.
     """
 
     scoring: ScoringPlan
@@ -52,6 +56,11 @@ class TargetedPlan:
     refine_examples: int = 512
     randoms: int = 10
     resamples: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_split(self.scoring, self.test_split)
+        for name, least in (("refine", 0), ("refine_examples", 1), ("randoms", 0), ("resamples", 1)):
+            require_whole(name, getattr(self, name), least)
 
 
 def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:

@@ -18,6 +18,7 @@ from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
 from headwise.runs import Journal
+from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest, bootstrap_bands, paired_bootstrap
 from headwise.tasks import Task, evaluate
 from headwise.tasks.dispatch import task_of
@@ -56,14 +57,14 @@ class Bench:
     def statistics(self, language: str, mask: HeadMask | None = None) -> Array:
         """What each test example adds to the metric under a mask, (examples, statistics)."""
         chosen = mask or HeadMask.full(self.heads)
-        name = f"{self.split} {language} {_name(chosen)}"
-        for kept in self.journal.rounds(name):
-            return np.asarray(kept.arrays["statistics"])
-        examples = self.data.examples(language, self.split)[: self.limit]
-        with gated(self.model, chosen, heads=self.heads):
-            found = evaluate(self.model, self.task, examples, self.tokenizer).statistics
-        self.journal.record(name, 0, {"statistics": found}, first_draw=0, draws=0)
-        return found
+
+        def measure() -> dict[str, Array]:
+            examples = self.data.examples(language, self.split)[: self.limit]
+            with gated(self.model, chosen, heads=self.heads):
+                return {"statistics": evaluate(self.model, self.task, examples, self.tokenizer).statistics}
+
+        kept = self.journal.once(f"{self.split} {language} {_name(chosen)}", measure)
+        return np.asarray(kept["statistics"])
 
     def value(self, statistics: Array) -> float:
         """The metric, in percent."""
@@ -92,6 +93,12 @@ def open_bench(
     if not isinstance(found, Task) or tokenizer is None:
         raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
     return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal, limit)
+
+
+def check_split(scoring: ScoringPlan, test_split: str) -> None:
+    """Make sure that nothing is judged on what it was made from."""
+    if test_split == scoring.split:
+        raise HeadwiseError(f"test_split: heads are scored on {test_split!r} too: judge them on another split")
 
 
 def plan_config(plan: Any) -> dict[str, object]:

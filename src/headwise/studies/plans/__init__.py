@@ -2,9 +2,11 @@
 
 import dataclasses
 import importlib
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from headwise.data.folders import default_folder
 from headwise.errors import HeadwiseError
@@ -13,6 +15,15 @@ from headwise.studies.kinds import KINDS
 
 _FOLDER = Path(str(files("headwise.studies.plans")))
 _SCORING = {each.name for each in dataclasses.fields(ScoringPlan)}
+#: What a field of each type holds in YAML, and in words.
+_TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    type(None): ((type(None),), "null"),
+    Mapping: ((dict,), "a map of names and values"),
+}
 
 
 def plan_names() -> tuple[str, ...]:
@@ -67,11 +78,25 @@ def _checked(path: Path, plan: Any) -> Any:
         if key not in plan:
             raise HeadwiseError(f"{path}: {key!r} is missing")
     chosen = {key: plan.pop(key) for key in own if key in plan}
+    _check_types(path, kind.plan, chosen)
     if not scored:
         return kind.plan(**chosen)
+    _check_types(path, ScoringPlan, plan)
     if plan["data"] == "default":
         plan["data"] = _data_folder(path)
     return kind.plan(ScoringPlan(**plan), **chosen)
+
+
+def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any]) -> None:
+    """Make sure that YAML has read every value as what it is to be; lists are for the plans themselves to check."""
+    hints = get_type_hints(plan)
+    for name, value in values.items():
+        origin = get_origin(hints[name])
+        parts = get_args(hints[name]) if origin is UnionType else (origin or hints[name],)
+        known = [_TYPES[part] for part in parts if part in _TYPES]
+        if known and not any(type(value) in types for types, _ in known):
+            mend = ": put it in quotes" if str in parts and not isinstance(value, list | dict) else ""
+            raise HeadwiseError(f"{path}: {name!r} is {' or '.join(words for _, words in known)}, not {value!r}{mend}")
 
 
 def _data_folder(path: Path) -> str:
