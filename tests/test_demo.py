@@ -22,5 +22,5 @@ def test_the_fast_demo_runs_and_runs_again_from_what_is_there(tmp_path: Path) ->
     assert study.languages["zh"].base > 70
     for language, found in study.languages.items():
         assert len(study.scores[language].players) == 144
-        assert len(found.randoms) == 3
+        assert len(found.randoms["refined"]) == 3
     assert run_demo(tmp_path / "demo", fast=True).languages == study.languages

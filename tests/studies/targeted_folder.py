@@ -17,7 +17,7 @@ def save_targeted(folder: Path, gains: Mapping[str, float], scores: Mapping[str,
             base=70.0,
             examples=9,
             masks={"targeted": Outcome(70.0 + gain, 2, PairedTest(gain, gain - 1, gain + 1, 0.5, 100))},
-            randoms=(),
+            randoms={},
         )
         for language, gain in gains.items()
     }

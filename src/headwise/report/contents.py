@@ -30,6 +30,7 @@ class Gain:
         random_sd: Their standard deviation.
         michel: The metric without as many heads of the lowest gradient importance.
         refined: The metric under the refined mask.
+        refined_random: Mean of the metric over random removals of as many heads as that one removes.
         zero_shot: The metric under the source language's mask.
         pooled: The metric under one mask that all languages share.
 
@@ -50,6 +51,7 @@ class Gain:
     random_sd: float | None = None
     michel: float | None = None
     refined: float | None = None
+    refined_random: float | None = None
     zero_shot: float | None = None
     pooled: float | None = None
 

@@ -25,6 +25,9 @@ _OTHERS = (
     _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
     _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
     _Column("Refined", lambda gain: gain.refined, "also without what hurts given the mask, chosen on dev"),
+    _Column(
+        "Random as refined", lambda gain: gain.refined_random, "as many removed at random as by the refined mask, mean"
+    ),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
 )

@@ -1,7 +1,7 @@
 """What a targeted study found: the metric of every language under every mask."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,16 @@ from headwise.report import Curve, Gain
 from headwise.results import load_scores
 from headwise.scores import HeadScores
 from headwise.stats import PairedTest
-from headwise.studies.study import SIGNIFICANT, Figure, StudyTable, read_figures
+from headwise.studies.study import SIGNIFICANT, Cell, Figure, StudyTable, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
 FORMAT, VERSION = "headwise-targeted-study", 1
 #: The masks that a study may try, in the order of its table.
 MASKS = ("targeted", "refined", "michel", "zero-shot", "pooled")
+#: Those that have random masks of their own size beside them.
+SIZED = ("targeted", "refined")
+_RANDOM, _OFF = "random as ", " off"
 
 
 @dataclass(frozen=True)
@@ -49,20 +52,25 @@ class LanguageOutcome:
         base: The metric without a mask.
         examples: Test examples.
         masks: The outcome of each mask, those of `MASKS` that there are.
-        randoms: The metric under each random mask.
+        randoms: The metric under each random mask of the size of one of these masks, by its name (`SIZED`).
     """
 
     base: float
     examples: int
     masks: Mapping[str, Outcome]
-    randoms: tuple[float, ...]
+    randoms: Mapping[str, tuple[float, ...]]
 
-    @property
-    def random(self) -> Figure | None:
-        """The mean over random masks, if there are any."""
-        if not self.randoms:
-            return None
-        return Figure(float(np.mean(self.randoms)), spread=float(np.std(self.randoms)))
+    def random(self, kind: str) -> Figure | None:
+        """The mean over random masks of the size of one of the masks, if there are any."""
+        values = self.randoms.get(kind)
+        return Figure(float(np.mean(values)), spread=float(np.std(values))) if values else None
+
+    def gain(self, kind: str) -> float | None:
+        """What a mask adds, if there is one of that name; `random as targeted` and the like are means."""
+        if kind in self.masks:
+            return self.masks[kind].value - self.base
+        random = self.random(kind.removeprefix(_RANDOM))
+        return random.value - self.base if random else None
 
 
 @dataclass(frozen=True)
@@ -88,39 +96,37 @@ class TargetedStudy:
     def tables(self) -> tuple[StudyTable, ...]:
         """The metric of every language under every mask."""
         kinds = [kind for kind in MASKS if any(kind in found.masks for found in self.languages.values())]
-        columns = ["language", "none"]
-        for kind in kinds:
-            columns += [f"{kind} off", kind] if kind in ("targeted", "refined") else [kind]
-        rows = [self._row(language, found, kinds) for language, found in self.languages.items()]
+        columns = [column for kind in kinds for column in _columns(kind)]
+        rows = [self._row(language, found, columns) for language, found in self.languages.items()]
         note = (
-            "off: how many go, by michel and random as many as targeted; + and - mark what differs from no mask "
+            "off: how many go, by michel as many as targeted; + and - mark what differs from no mask "
             f"(P < {SIGNIFICANT}, paired bootstrap)."
         )
-        title = f"{self.metric} on test data"
-        return (StudyTable("targeted", title, (*columns, "random"), (*rows, *self._summary(kinds)), note),)
+        rows += [self._summary("mean gain", np.mean, columns), self._summary("worst gain", np.min, columns)]
+        return (
+            StudyTable("targeted", f"{self.metric} on test data", ("language", "none", *columns), tuple(rows), note),
+        )
 
-    def _row(self, language: str, found: LanguageOutcome, kinds: list[str]) -> tuple[Any, ...]:
-        cells: list[Any] = [language, found.base]
-        for kind in kinds:
-            outcome = found.masks.get(kind)
-            if kind in ("targeted", "refined"):
-                cells.append(outcome.removed if outcome else None)
-            cells.append(outcome.figure if outcome else None)
-        return (*cells, found.random)
+    def _row(self, language: str, found: LanguageOutcome, columns: list[str]) -> tuple[Cell, ...]:
+        cells: list[Cell] = [language, found.base]
+        for column in columns:
+            kind = column.removeprefix(_RANDOM).removesuffix(_OFF)
+            if column.startswith(_RANDOM):
+                cells.append(found.random(kind))
+            elif kind in found.masks:
+                cells.append(found.masks[kind].removed if column.endswith(_OFF) else found.masks[kind].figure)
+            else:
+                cells.append(None)
+        return tuple(cells)
 
-    def _summary(self, kinds: list[str]) -> list[tuple[Any, ...]]:
-        """Two rows: the mean gain over languages, and the worst one."""
-        rows = []
-        for name, reduce in (("mean gain", np.mean), ("worst gain", np.min)):
-            cells: list[Any] = [name, None]
-            for kind in kinds:
-                gains = [each.masks[kind].value - each.base for each in self.languages.values() if kind in each.masks]
-                if kind in ("targeted", "refined"):
-                    cells.append(None)
-                cells.append(Figure(float(reduce(gains)), signed=True))
-            randoms = [each.random.value - each.base for each in self.languages.values() if each.random]
-            rows.append((*cells, Figure(float(reduce(randoms)), signed=True) if randoms else None))
-        return rows
+    def _summary(self, name: str, reduce: Callable[[list[float]], Any], columns: list[str]) -> tuple[Cell, ...]:
+        """The gains of all languages in one row."""
+        cells: list[Cell] = [name, None]
+        for column in columns:
+            gains = [found.gain(column) for found in self.languages.values()]
+            known = [gain for gain in gains if gain is not None]
+            cells.append(Figure(float(reduce(known)), signed=True) if known else None)
+        return tuple(cells)
 
     def gains(self) -> tuple[Gain, ...]:
         """What the page shows of each language."""
@@ -142,6 +148,10 @@ class TargetedStudy:
         }
 
 
+def _columns(kind: str) -> tuple[str, ...]:
+    return (f"{kind}{_OFF}", kind, f"{_RANDOM}{kind}") if kind in SIZED else (kind,)
+
+
 def load_targeted(folder: Path) -> TargetedStudy:
     """The targeted study in a run folder.
 
@@ -159,11 +169,12 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
         name: Outcome(each["value"], each["removed"], PairedTest(**each["test"]))
         for name, each in data["masks"].items()
     }
-    return LanguageOutcome(data["base"], data["examples"], masks, tuple(data["randoms"]))
+    randoms = {kind: tuple(values) for kind, values in data["randoms"].items()}
+    return LanguageOutcome(data["base"], data["examples"], masks, randoms)
 
 
 def _gain(language: str, found: LanguageOutcome) -> Gain:
-    targeted, random = found.masks["targeted"], found.random
+    targeted, random, as_refined = found.masks["targeted"], found.random("targeted"), found.random("refined")
 
     def value(name: str) -> float | None:
         return found.masks[name].value if name in found.masks else None
@@ -180,6 +191,7 @@ def _gain(language: str, found: LanguageOutcome) -> Gain:
         random_sd=random.spread if random else None,
         michel=value("michel"),
         refined=value("refined"),
+        refined_random=as_refined.value if as_refined else None,
         zero_shot=value("zero-shot"),
         pooled=value("pooled"),
     )

@@ -1,9 +1,9 @@
 """Targeted pruning: each language without its harmful heads, judged on test data beside the usual controls.
 
 For each language the heads are scored on dev examples; those decided harmful go. That mask is also refined: the heads
-that hurt given what is off go too, chosen on dev. The same number of heads as are harmful by Michel's sensitivities and
-by chance (ten times) are the controls. Two masks that need no scores of the language itself stand beside them: the
-source language's (zero-shot), and one of all languages together (pooled).
+that hurt given what is off go too, chosen on dev. The same number of heads by chance (ten times), and as many as are
+harmful by Michel's sensitivities, are the controls. Two masks that need no scores of the language itself stand beside
+them: the source language's (zero-shot), and one of all languages together (pooled).
 """
 
 import os
@@ -42,7 +42,8 @@ class TargetedPlan:
         source: The language that the model was tuned on, whose mask is tried on all.
         refine: Rounds of refining the mask of harmful players, at most; 0 for none.
         refine_examples: Dev examples to refine on, at most.
-        randoms: How many random masks of the same size.
+        randoms: How many random masks of the size of the targeted one, and of the refined one.
+        limit_test: At most so many test examples of each language, the first ones; None for all.
         resamples: Resamples of the paired bootstrap.
 
     Raises:
@@ -55,12 +56,15 @@ class TargetedPlan:
     refine: int = 12
     refine_examples: int = 512
     randoms: int = 10
+    limit_test: int | None = None
     resamples: int = 10_000
 
     def __post_init__(self) -> None:
         check_split(self.scoring, self.test_split)
         for name, least in (("refine", 0), ("refine_examples", 1), ("randoms", 0), ("resamples", 1)):
             require_whole(name, getattr(self, name), least)
+        if self.limit_test is not None:
+            require_whole("limit_test", self.limit_test)
 
 
 def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:
@@ -76,7 +80,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     scores = {language: each.scores for language, each in scored.languages.items()}
     with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
-        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal)
+        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
         masks = choose_masks(plan, bench.heads, scores, run.journal, progress)
         found = {}
         for done, language in enumerate(scores):
@@ -147,11 +151,16 @@ def _judge(
         statistics = bench.statistics(language, mask)
         test = bench.compare(base, statistics, plan.resamples)
         outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
-    size = len(scores.decided("harmful"))
-    randoms = tuple(
-        bench.value(bench.statistics(language, random_mask(scores, bench.heads, size, seed)))
-        for seed in range(plan.randoms)
-    )
+    sizes = {"targeted": len(scores.decided("harmful"))}
+    if "refined" in masks:
+        sizes["refined"] = len(masks["refined"].off)
+    randoms = {
+        kind: tuple(
+            bench.value(bench.statistics(language, random_mask(scores, bench.heads, size, seed)))
+            for seed in range(plan.randoms)
+        )
+        for kind, size in sizes.items()
+    }
     return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
 
 
