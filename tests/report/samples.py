@@ -51,9 +51,13 @@ def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
         clear = abs(change) > reach
         random = base - 1 - rng.random()
         found.append(
-            Gain(language, int(rng.integers(4, 30)), base, base + change, change - reach, change + reach,
-                 0.0002 if abs(change) > 2 * reach else 0.021 if clear else 0.34, random, 0.4 + rng.random(),
-                 base - 2 * rng.random(), base + change + 0.4, base + change / 3, base + change / 2)
+            Gain(
+                language, int(rng.integers(4, 30)), base, base + change, change - reach, change + reach,
+                p_value=0.0002 if abs(change) > 2 * reach else 0.021 if clear else 0.34,
+                random_mean=random, random_sd=0.4 + rng.random(), michel=base - 2 * rng.random(),
+                refined=base + change + 0.4, refined_random=random - 1,
+                zero_shot=base + change / 3, pooled=base + change / 2,
+            )
         )  # fmt: skip
     return tuple(found)
 

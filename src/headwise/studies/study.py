@@ -144,11 +144,31 @@ def read_figures(folder: Path, name: str, form: str, version: int) -> Iterator[d
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
-    """Write every table as a CSV file: whole numbers, with P-values and deviations in columns of their own."""
+    """Write every table twice: as CSV, whole numbers with P-values and deviations in columns of their own, and to read.
+
+    Args:
+        tables: The tables.
+        folder: Where `<name>.csv` and `<name>.md` go.
+    """
     for table in tables:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(_plain_rows(table))
         write_bytes(folder / f"{table.name}.csv", text.getvalue().encode())
+        write_bytes(folder / f"{table.name}.md", as_markdown(table).encode())
+
+
+def as_markdown(table: StudyTable) -> str:
+    """A table as text that a person can read and a page can show.
+
+    Example:
+        >>> print(as_markdown(StudyTable("one", "", ("language", "gain"), (("zh", Figure(1.5, signed=True)),))), end="")
+        | language | gain |
+        |---|---|
+        | zh | +1.50 |
+    """
+    rows = [table.columns, ("---",) * len(table.columns), *(tuple(map(show_cell, row)) for row in table.rows)]
+    lines = ["|" + "|".join(cells) + "|" if cells[0] == "---" else f"| {' | '.join(cells)} |" for cells in rows]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
