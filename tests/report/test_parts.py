@@ -62,6 +62,14 @@ def test_other_estimands_are_not_shown_side_by_side() -> None:
     ]
 
 
+def test_heads_that_share_their_keys_have_one_place() -> None:
+    players = ("decoder.0.kv0", "decoder.0.kv1", "decoder.1.kv0")
+    [grid] = grids(players, "heads")
+    assert grid.places == {(0, 0): 0, (0, 1): 1, (1, 0): 2}
+    assert grid.column_title == "key-value head"
+    assert "decoder.0.kv1" in render(Report("", scores=sample_scores(["zh"], players)))
+
+
 def test_the_map_of_languages_shows_their_rank_correlations() -> None:
     scores = sample_scores(LANGUAGES)
     [found] = read(render(Report("", scores=scores))).all(class_="likeness")

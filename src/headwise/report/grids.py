@@ -8,7 +8,7 @@ from headwise.errors import HeadwiseError
 from headwise.heads import Players
 
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
-_HEAD = re.compile(r"(\w+)\.(\d+)\.(\d+)")
+_HEAD = re.compile(r"(\w+)\.(\d+)\.(?:kv)?(\d+)")  # kv: all heads that share a key-value head
 _BLOCK = re.compile(r"(\w+)\.(?:ffn|layer)\.(\d+)")
 
 
@@ -74,7 +74,7 @@ def _head_grids(players: tuple[str, ...]) -> tuple[Grid, ...]:
             columns=1 + max(head for _, head in places),
             places=places,
             row_title="layer",
-            column_title="head",
+            column_title="key-value head" if ".kv" in players[0] else "head",
         )
         for stack, places in stacks.items()
     )
