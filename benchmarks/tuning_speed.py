@@ -91,13 +91,14 @@ def main() -> None:
     if options.side:
         print(json.dumps(measure(options.side, options.sentences)))
         return
-    count, rounds = (64, 1) if options.quick else (640, 3)
+    count, rounds = (64, 1) if options.quick else (256, 3)
     found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     for _ in range(rounds):
         for side in SIDES:
             command = [sys.executable, "-m", "benchmarks.tuning_speed", "--side", side, "--sentences", str(count)]
             shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             found[side].append(json.loads(shown.splitlines()[-1]))
+            print(f"{side:>10}: {found[side][-1]['tokens_per_second']:.0f} tokens/s", flush=True)
     rate = {side: statistics.median(run["tokens_per_second"] for run in runs) for side, runs in found.items()}
     peak = {side: max(run["peak_megabytes"] for run in runs) for side, runs in found.items()}
     print(f"e5-small for parts of speech, {count} sentences, {rounds} rounds in turn, processes of their own")
