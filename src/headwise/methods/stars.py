@@ -5,7 +5,8 @@ worth there, for two passes and all players at once, nearly right. At some bases
 they are really worth, and how far the gradient was off. The estimate is the mean of the gradients plus the mean of
 what the flips correct, each flip weighed by one over the chance that it was made. That chance depends on earlier
 rounds alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are
-less reliable, or that are still undecided, and some to every player in every round.
+less reliable, most of all to those that are still undecided, and some to every player in every round. Were the decided
+ones left out, their values would stay as rough as they were when they were decided.
 
 For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
 The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
@@ -35,7 +36,9 @@ Array = NDArray[np.float64]
 Confidence = Literal["betting", "asymptotic"]
 
 #: Share of the flips that all players get alike, whatever is known of them.
-_EVEN = 0.25
+_EVEN = 0.2
+#: Share that goes where gradients are least reliable, decided or not; the rest goes there among the undecided.
+_ALL = 0.4
 #: Flips of all players together that a player's own few are mixed with.
 _PRIOR = 8.0
 #: Flips of a player before its variance is to be trusted.
@@ -208,14 +211,12 @@ class StarRounds:
 
     def flip_chances(self) -> Array:
         """The chance of each player to be flipped at a base, (players,); they sum to the flips of a base."""
-        n, k = len(self.problem.players), self._flips
+        n = len(self.problem.players)
         wanted = np.sqrt(self._residual() / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
-        if undecided.any():
-            wanted = wanted * undecided
-        if not wanted.any():
-            wanted = np.ones(n)
-        return capped_shares(_EVEN / n + (1 - _EVEN) * wanted / wanted.sum(), k)
+        open_ones = wanted * undecided if undecided.any() else wanted
+        shares = _ALL * wanted / wanted.sum() + (1 - _EVEN - _ALL) * open_ones / open_ones.sum()
+        return capped_shares(_EVEN / n + shares, self._flips)
 
     def _choose(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
