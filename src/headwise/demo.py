@@ -6,7 +6,7 @@ from headwise.scoring import Advance, ScoringPlan
 from headwise.studies import TargetedPlan, TargetedStudy, run_targeted
 
 #: Languages of different families and scripts, with the one that the model was tuned on.
-LANGUAGES = "en,de,tr,ar,hi,zh,th"
+LANGUAGES = "en,tr,ar,hi,zh,th"
 FAST_LANGUAGES = "en,zh,th"
 
 
@@ -26,7 +26,7 @@ def demo_plan(fast: bool = False) -> TargetedPlan:
         data="phrasebook",
         languages=FAST_LANGUAGES if fast else LANGUAGES,
         estimand="truncated",
-        budget=2500 if fast else 5000,
+        budget=2500 if fast else 8000,
     )
     return TargetedPlan(scoring, refine=4 if fast else 8, randoms=3 if fast else 10)
 

@@ -1,7 +1,7 @@
 """What a targeted study found: the metric of every language under every mask."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from headwise.studies.study import SIGNIFICANT, Cell, Figure, StudyTable, read_f
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
 FORMAT, VERSION = "headwise-targeted-study", 1
-#: The masks that a study may try, in the order of its table.
-MASKS = ("targeted", "refined", "michel", "zero-shot", "pooled")
-#: Those that have random masks of their own size beside them.
+#: The masks that a study is about, which have random masks of their own size beside them.
 SIZED = ("targeted", "refined")
+#: Other masks that may stand beside them.
+CONTROLS = ("michel", "zero-shot", "pooled")
 _RANDOM, _OFF = "random as ", " off"
 
 
@@ -51,7 +51,7 @@ class LanguageOutcome:
     Attributes:
         base: The metric without a mask.
         examples: Test examples.
-        masks: The outcome of each mask, those of `MASKS` that there are.
+        masks: The outcome of each mask, those of `SIZED` and `CONTROLS` that there are.
         randoms: The metric under each random mask of the size of one of these masks, by its name (`SIZED`).
     """
 
@@ -94,18 +94,28 @@ class TargetedStudy:
     notes: tuple[str, ...]
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """The metric of every language under every mask."""
-        kinds = [kind for kind in MASKS if any(kind in found.masks for found in self.languages.values())]
-        columns = [column for kind in kinds for column in _columns(kind)]
-        rows = [self._row(language, found, columns) for language, found in self.languages.items()]
+        """The metric of every language: without what hurts, and under other masks."""
+        masks = [*self._known(SIZED), f"{_RANDOM}{self._known(SIZED)[-1]}"]
+        columns = [column for kind in masks for column in ((f"{kind}{_OFF}", kind) if kind in SIZED else (kind,))]
+        others = [*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)[:-1]), *self._known(CONTROLS)]
         note = (
             "off: how many go, by michel as many as targeted; + and - mark what differs from no mask "
             f"(P < {SIGNIFICANT}, paired bootstrap)."
         )
-        rows += [self._summary("mean gain", np.mean, columns), self._summary("worst gain", np.min, columns)]
+        title = f"{self.metric} on test data"
         return (
-            StudyTable("targeted", f"{self.metric} on test data", ("language", "none", *columns), tuple(rows), note),
+            StudyTable("targeted", title, ("language", "none", *columns), self._rows(columns), note),
+            StudyTable("controls", f"{title}, other masks", ("language", "none", *others), self._rows(others)),
         )
+
+    def _known(self, kinds: Sequence[str]) -> list[str]:
+        """Those kinds of masks that there are."""
+        return [kind for kind in kinds if any(kind in found.masks for found in self.languages.values())]
+
+    def _rows(self, columns: list[str]) -> tuple[tuple[Cell, ...], ...]:
+        """A row for every language, and two for all of them."""
+        rows = [self._row(language, found, columns) for language, found in self.languages.items()]
+        return (*rows, self._summary("mean gain", np.mean, columns), self._summary("worst gain", np.min, columns))
 
     def _row(self, language: str, found: LanguageOutcome, columns: list[str]) -> tuple[Cell, ...]:
         cells: list[Cell] = [language, found.base]
@@ -146,10 +156,6 @@ class TargetedStudy:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
         }
-
-
-def _columns(kind: str) -> tuple[str, ...]:
-    return (f"{kind}{_OFF}", kind, f"{_RANDOM}{kind}") if kind in SIZED else (kind,)
 
 
 def load_targeted(folder: Path) -> TargetedStudy:
