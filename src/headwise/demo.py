@@ -26,7 +26,7 @@ def demo_plan(fast: bool = False) -> TargetedPlan:
         data="phrasebook",
         languages=FAST_LANGUAGES if fast else LANGUAGES,
         estimand="truncated",
-        budget=2500 if fast else 8000,
+        budget=2500 if fast else 6000,
     )
     return TargetedPlan(scoring, refine=4 if fast else 8, randoms=3 if fast else 10)
 
