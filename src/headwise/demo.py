@@ -28,7 +28,7 @@ def demo_plan(fast: bool = False) -> TargetedPlan:
         estimand="truncated",
         budget=2500 if fast else 6000,
     )
-    return TargetedPlan(scoring, refine=4 if fast else 8, randoms=3 if fast else 10)
+    return TargetedPlan(scoring, refine=4 if fast else 8, randoms=3 if fast else 5)
 
 
 def run_demo(out: str | os.PathLike[str], fast: bool = False, progress: Advance | None = None) -> TargetedStudy:
