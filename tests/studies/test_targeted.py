@@ -1,6 +1,7 @@
 """The targeted study: masks from dev, judged on test, beside controls of the same size."""
 
 import csv
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_a_larger_budget_refines_the_masks_of_the_new_scores(plan: TargetedPlan,
     for language in grown.languages:
         masks = [HeadMask.load(tmp_path / name / "masks" / f"{language}.json") for name in ("study", "at once")]
         assert masks[0] == masks[1]
+
+
+def test_test_data_that_changed_are_measured_anew(plan: TargetedPlan, world: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(world / "data", data)
+    here = replace(plan, scoring=replace(plan.scoring, data=str(data)), randoms=0, refine=0)
+    first = run_targeted(here, tmp_path / "study")
+    file = data / "ud" / "sw_toy-ud-test.conllu"
+    sentence = file.read_text().split("\n\n")[0].replace("sent_id = 0", "sent_id = 9")
+    file.write_text(f"{file.read_text()}{sentence}\n\n")
+    again = run_targeted(here, tmp_path / "study")
+    assert (first.languages["sw"].examples, again.languages["sw"].examples) == (4, 5)
+    assert again.languages["en"] == first.languages["en"]
 
 
 def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:

@@ -117,16 +117,18 @@ def choose_masks(
         if progress is not None:
             progress(done, len(harmful), f"refining {language}")
         problem = problems[language]
-        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language]), **shared}
+        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language], journal), **shared}
         if plan.refine:
             how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
             found[language]["refined"] = refine_mask(problem, mask, how, journal).mask
     return found
 
 
-def michel_mask(problem: Problem, scores: HeadScores) -> HeadMask:
+def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = None) -> HeadMask:
     """The mask without the players that the loss is least sensitive to, as many as are harmful."""
-    return lowest_mask(score(find_method("michel"), problem, Budget()), problem.heads, len(scores.decided("harmful")))
+    stream = f"michel {problem.language} {problem.data}"
+    found = score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
+    return lowest_mask(found, problem.heads, len(scores.decided("harmful")))
 
 
 def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:

@@ -1,16 +1,18 @@
 """Masks on test data: every language and mask measured once, kept in the run's journal, and compared with no mask."""
 
 import dataclasses
+import functools
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.data.dataset import Dataset
+from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
 from headwise.gates import gated
@@ -49,7 +51,7 @@ class Bench:
     journal: Journal
     limit: int | None = None
 
-    @cached_property
+    @functools.cached_property
     def heads(self) -> HeadMap:
         """The model's head map."""
         return find_heads(self.model)
@@ -57,13 +59,14 @@ class Bench:
     def statistics(self, language: str, mask: HeadMask | None = None) -> Array:
         """What each test example adds to the metric under a mask, (examples, statistics)."""
         chosen = mask or HeadMask.full(self.heads)
+        examples = self.data.examples(language, self.split)[: self.limit]
 
         def measure() -> dict[str, Array]:
-            examples = self.data.examples(language, self.split)[: self.limit]
             with gated(self.model, chosen, heads=self.heads):
                 return {"statistics": evaluate(self.model, self.task, examples, self.tokenizer).statistics}
 
-        kept = self.journal.once(f"{self.split} {language} {_name(chosen)}", measure)
+        # The examples are part of the name: data that changed since are measured anew.
+        kept = self.journal.once(f"{self.split} {language} {_name(chosen, examples)}", measure)
         return np.asarray(kept["statistics"])
 
     def value(self, statistics: Array) -> float:
@@ -92,7 +95,9 @@ def open_bench(
     found = task_of(loaded, task, cast(Piece, piece))
     if not isinstance(found, Task) or tokenizer is None:
         raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
-    return Bench(loaded, tokenizer, found, open_dataset(data, task), split, journal, limit)
+    dataset = open_dataset(data, task)
+    known = dataclasses.replace(dataset, load=functools.cache(dataset.load))  # read once, not for every mask
+    return Bench(loaded, tokenizer, found, known, split, journal, limit)
 
 
 def check_split(scoring: ScoringPlan, test_split: str) -> None:
@@ -108,5 +113,6 @@ def plan_config(plan: Any) -> dict[str, object]:
     return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}
 
 
-def _name(mask: HeadMask) -> str:
-    return hashlib.sha256(" ".join((mask.kind, *sorted(mask.off))).encode()).hexdigest()[:16]
+def _name(mask: HeadMask, examples: Sequence[Example]) -> str:
+    about = (mask.kind, sorted(mask.off), [dataclasses.astuple(example) for example in examples])
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
