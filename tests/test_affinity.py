@@ -1,24 +1,12 @@
 """What languages share: heads among the best of all, heads that one language stands alone with, rank correlations."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from headwise.affinity import Shared, shared_scores, specific_to
-from headwise.scores import HeadScores, Provenance
-from headwise.stats import Decision
-from tests.report.samples import HEADS, LANGUAGES, sample_scores
-
-WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
-
-
-def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "full") -> HeadScores:
-    n = len(values)
-    decided = tuple(WORDS[letter] for letter in decisions or "?" * n)
-    names = tuple(f"encoder.0.{head}" for head in range(n))
-    return HeadScores(names, tuple(values), (0.1,) * n, (9,) * n, decided, Provenance("stars", estimand))
+from headwise.scores import HeadScores
+from tests.report.samples import HEADS, LANGUAGES, sample_scores, scores_of
 
 
 def shared_of(**scores: HeadScores) -> Shared:

@@ -1,7 +1,7 @@
 """Reports made up of plausible numbers. Run as a program, this writes one to look at: `… FILE [LANGUAGES]`."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,17 @@ def sample_scores(languages: Iterable[str], players: tuple[str, ...] = HEADS, se
 
 def _decide(ratio: float) -> Decision:
     return "helpful" if ratio > 3.3 else "harmful" if ratio < -3.3 else "undecided"
+
+
+WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
+
+
+def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "full") -> HeadScores:
+    """Scores of a few heads as they are given, with a letter of `WORDS` for each decision."""
+    n = len(values)
+    decided = tuple(WORDS[letter] for letter in decisions or "?" * n)
+    names = tuple(f"encoder.0.{head}" for head in range(n))
+    return HeadScores(names, tuple(values), (0.1,) * n, (9,) * n, decided, Provenance("stars", estimand))
 
 
 def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,19 +13,8 @@ from headwise.report.grids import grids
 from headwise.report.languages import clustered
 from headwise.report.page import render
 from headwise.report.palette import STEPS, colour_rules
-from headwise.scores import HeadScores, Provenance
-from headwise.stats import Decision
 from tests.report.reading import read
-from tests.report.samples import LANGUAGES, sample_scores
-
-WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
-
-
-def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "full") -> HeadScores:
-    n = len(values)
-    decided = tuple(WORDS[letter] for letter in decisions or "?" * n)
-    names = tuple(f"encoder.0.{head}" for head in range(n))
-    return HeadScores(names, tuple(values), (0.1,) * n, (9,) * n, decided, Provenance("stars", estimand))
+from tests.report.samples import LANGUAGES, sample_scores, scores_of
 
 
 def test_an_encoder_and_decoder_have_three_maps() -> None:

@@ -113,20 +113,24 @@ def error_rates(families: int, looks: int, turns: int, seed: int) -> dict[str, t
     }
 
 
-def check_error_rates(families: int, looks: int, turns: int, seed: int) -> None:
+def worst_and_weakest(families: int, looks: int, turns: int, seed: int) -> tuple[float, float]:
+    """The highest error rate of any correction, and the lowest share of effects found by any."""
     found = error_rates(families, looks, turns, seed)
     print({name: f"error {error:.1%}, found {power:.0%}" for name, (error, power) in found.items()})
-    assert all(error <= allowed(0.1, families) for error, _ in found.values())
-    assert all(power > 0.5 for _, power in found.values())
+    return max(error for error, _ in found.values()), min(power for _, power in found.values())
 
 
 def test_error_rates_hold_over_families_under_peeking() -> None:
-    check_error_rates(families=300, looks=6, turns=30, seed=0)
+    error, power = worst_and_weakest(families=300, looks=6, turns=30, seed=0)
+    assert error <= allowed(0.1, 300)
+    assert power > 0.5
 
 
 @pytest.mark.slow
 def test_error_rates_hold_over_many_families_and_looks() -> None:
-    check_error_rates(families=2000, looks=60, turns=10, seed=1)
+    error, power = worst_and_weakest(families=2000, looks=60, turns=10, seed=1)
+    assert error <= allowed(0.1, 2000)
+    assert power > 0.5
 
 
 def test_mistakes_are_named() -> None:

@@ -20,8 +20,8 @@ from headwise.studies import CorrelatesPlan, find_plan, load_correlates, run_cor
 from headwise.studies.correlates import correlate
 from headwise.studies.typology import iso_code, read_distances
 from tests.cli.running import run
+from tests.report.samples import scores_of
 from tests.studies.targeted_folder import save_targeted
-from tests.test_affinity import scores_of
 
 GAINS = {"de_pud": 0.1, "en": 9.0, "sw": 2.0, "tr": 0.5, "zh": 1.0}
 #: How alike their rankings are to English: 1 − 6·Σd²/60 with Σd² of 0, 2, 18 and 20.

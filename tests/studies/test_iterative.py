@@ -23,8 +23,8 @@ from headwise.studies.reading import load_study, report_of
 from headwise.tasks import Evaluation, evaluate, find_task
 from tests.cli.running import run
 from tests.report.reading import read
+from tests.report.samples import scores_of
 from tests.scoring_world import SENTENCES, WORDS, save_data, save_model
-from tests.test_affinity import scores_of
 
 RANKINGS = ("stars", "gradient-screen", "michel", "random", "permutation", "tmab")
 OPTIONS = {"bases": 4, "flips": 6, "error_rate": 0.5}

@@ -14,8 +14,8 @@ from headwise.scoring import ScoringPlan, run_scoring
 from headwise.studies import StabilityPlan, StabilityStudy, find_plan, load_stability, run_stability
 from headwise.studies.stability import pool_seeds
 from tests.cli.running import run
+from tests.report.samples import scores_of
 from tests.scoring_world import Dawdler, DawdlerRounds, save_data, save_model
-from tests.test_affinity import scores_of
 
 
 @pytest.fixture(autouse=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 from headwise.errors import HeadwiseError, require_whole
 from headwise.files import write_json
-from headwise.report import Curve, Gain
+from headwise.report import Gain
 from headwise.runs import open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
 from headwise.studies.outcomes import TargetedStudy, load_targeted
-from headwise.studies.study import StudyTable, read_figures, save_tables
+from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
 #: Where a finished study's figures are.
@@ -81,7 +81,7 @@ class Correlate:
 
 
 @dataclass(frozen=True)
-class CorrelatesStudy:
+class CorrelatesStudy(Shown):
     """What a study of correlates found.
 
     Attributes:
@@ -131,10 +131,6 @@ class CorrelatesStudy:
     def gains(self) -> tuple[Gain, ...]:
         """What the page shows of each language."""
         return self.targeted.gains()
-
-    def curves(self) -> tuple[Curve, ...]:
-        """None: nothing is removed one after the other."""
-        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""

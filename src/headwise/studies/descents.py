@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headwise.report import Curve, Gain, noun_of
+from headwise.report import Curve, noun_of
 from headwise.results import load_scores
 from headwise.scores import HeadScores
-from headwise.studies.study import Cell, StudyTable, read_figures
+from headwise.studies.study import Cell, Shown, StudyTable, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "iterative.json"
@@ -59,7 +59,7 @@ def _whole(curve: Curve) -> float:
 
 
 @dataclass(frozen=True)
-class IterativeStudy:
+class IterativeStudy(Shown):
     """What an iterative study found.
 
     Attributes:
@@ -129,10 +129,6 @@ class IterativeStudy:
             for point in zip(curve.removed, curve.value, curve.low, curve.high, strict=True)
         )
         return StudyTable("curves", f"{self.metric} by {noun_of(self.scores)}s removed", columns, rows, printed=False)
-
-    def gains(self) -> tuple[Gain, ...]:
-        """None: no mask is chosen."""
-        return ()
 
     def curves(self) -> tuple[Curve, ...]:
         """What the page shows of removing one after the other."""

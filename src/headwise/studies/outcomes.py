@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headwise.report import Curve, Gain
+from headwise.report import Gain
 from headwise.results import load_scores
 from headwise.scores import HeadScores
 from headwise.stats import PairedTest
-from headwise.studies.study import SIGNIFICANT, Cell, Figure, StudyTable, read_figures
+from headwise.studies.study import SIGNIFICANT, Cell, Figure, Shown, StudyTable, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
@@ -74,7 +74,7 @@ class LanguageOutcome:
 
 
 @dataclass(frozen=True)
-class TargetedStudy:
+class TargetedStudy(Shown):
     """What a targeted study found.
 
     Attributes:
@@ -141,10 +141,6 @@ class TargetedStudy:
     def gains(self) -> tuple[Gain, ...]:
         """What the page shows of each language."""
         return tuple(_gain(language, found) for language, found in self.languages.items())
-
-    def curves(self) -> tuple[Curve, ...]:
-        """None: nothing is removed one after the other."""
-        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""

@@ -20,13 +20,12 @@ import numpy as np
 from headwise.affinity import Shared, shared_scores, specific_to
 from headwise.errors import HeadwiseError
 from headwise.files import write_json
-from headwise.report import Curve, Gain
 from headwise.results import load_scores
 from headwise.runs import open_run
 from headwise.scores import HeadScores, stability
 from headwise.scoring import Advance, ScoringPlan, run_scoring
 from headwise.stats import Decision
-from headwise.studies.study import StudyTable, read_figures, save_tables
+from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
 from headwise.studies.testing import plan_config
 
 #: Where a finished study's figures are.
@@ -83,7 +82,7 @@ class LanguageStability:
 
 
 @dataclass(frozen=True)
-class StabilityStudy:
+class StabilityStudy(Shown):
     """What a stability study found.
 
     Attributes:
@@ -134,14 +133,6 @@ class StabilityStudy:
         )  # fmt: skip
         note = "Jaccard, Spearman: means over pairs of seeds; opposed: harmful under one seed, helpful under another."
         return StudyTable("stability", f"{len(self.runs)} seeds compared", columns, rows, note)
-
-    def gains(self) -> tuple[Gain, ...]:
-        """None: nothing is removed."""
-        return ()
-
-    def curves(self) -> tuple[Curve, ...]:
-        """None: nothing is removed."""
-        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""

@@ -113,6 +113,18 @@ class Study(Protocol):
         """Its figures as plain data that JSON can hold."""
 
 
+class Shown:
+    """What the page shows of a study that has neither gains nor curves of its own: nothing."""
+
+    def gains(self) -> tuple[Gain, ...]:
+        """What removing heads did."""
+        return ()
+
+    def curves(self) -> tuple[Curve, ...]:
+        """What removing one after the other did."""
+        return ()
+
+
 def show_cell(cell: Cell) -> str:
     """A cell as a person reads it: two decimals, but two digits of small numbers such as values and P-values.
 
