@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwise.cli.options import AsJson, TrustRemoteCode
-from headwise.cli.progress import show_progress
+from headwise.cli.progress import show_resumable
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.heads import HeadMap, find_heads
@@ -48,7 +48,7 @@ def refine_command(
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
         raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
-    with show_progress("refining") as advance:
+    with show_resumable("refining") as advance:
         plan, chosen = RefinementPlan(rounds, width, examples, seed), () if codes == ["all"] else codes
         found = refine_run(run, chosen, plan, advance, trust_remote_code)
     rows = {

@@ -1,8 +1,6 @@
 """`headwise score` and `headwise compare`."""
 
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
-from headwise.cli.progress import show_progress
+from headwise.cli.progress import show_resumable
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
 from headwise.games import GAMES
 from headwise.methods import METHODS
@@ -78,13 +76,8 @@ def score_command(
         piece=piece,
         bfloat16=bfloat16,
     )
-    try:
-        with show_progress("scoring") as advance:
-            found = run_scoring(plan, out, seconds, trust_remote_code, advance)
-    except KeyboardInterrupt:
-        again = shlex.join(["headwise", *sys.argv[1:]])
-        typer.echo(f"headwise: stopped, and what was found is kept: go on with {again}", err=True)
-        raise typer.Exit(130) from None
+    with show_resumable("scoring") as advance:
+        found = run_scoring(plan, out, seconds, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps(_as_json(found)))
     else:

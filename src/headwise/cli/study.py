@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwise.cli.options import AsJson
-from headwise.cli.progress import show_progress
+from headwise.cli.progress import show_resumable
 from headwise.demo import demo_plan, run_demo
 from headwise.report import write_report
 from headwise.runs.config import read_config
@@ -26,7 +26,7 @@ def study_command(
     """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
     plan = find_plan(name)
     folder = out or Path("runs") / f"study-{Path(name).stem}"
-    with show_progress("studying") as advance:
+    with show_resumable("studying") as advance:
         study = KINDS[kind_of(plan)].run(plan, folder, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
@@ -47,7 +47,7 @@ def demo_command(
         plan = demo_plan(fast).scoring
         typer.echo(f"Model: {plan.model}, tuned on English parts of speech; all else is zero-shot.")
         typer.echo(f"Data: the phrasebook, one half to score the heads on, the other to judge; results go to {folder}.")
-    with show_progress("demo") as advance:
+    with show_resumable("demo") as advance:
         study = run_demo(folder, fast, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
