@@ -25,6 +25,11 @@ def complaint(read: Callable[[], object], path: Path, line: int | None = None) -
     return said
 
 
+def zipped(content: bytes) -> bytes:
+    """Gzip without the time of day, which would give a test another name in every process."""
+    return gzip.compress(content, mtime=0)
+
+
 def test_lines_end_at_every_kind_of_newline_and_nowhere_else(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("a\nb\r\nc\rd\u2028e\x85f\n\ng".encode())
@@ -55,15 +60,15 @@ def test_blocks_are_what_blank_lines_separate(tmp_path: Path) -> None:
         ("a.txt", b"fine\ncaf\xe9\n", 2, "not UTF-8"),
         ("a.txt", "fine".encode("utf-16"), 1, "not UTF-8"),
         ("a.txt", "fine".encode("utf-16-le"), 1, "zero bytes"),
-        ("a.txt.gz", gzip.compress(b"fine\n" + "é".encode("latin-1")), 2, "not UTF-8"),
-        ("a.txt", gzip.compress(b"fine\n"), None, "without .gz"),
+        ("a.txt.gz", zipped(b"fine\n\xe9"), 2, "not UTF-8"),
+        ("a.txt", zipped(b"fine\n"), None, "without .gz"),
         ("a.txt.gz", b"plain\n", None, "not a whole gzip file"),
-        ("a.txt.gz", gzip.compress(b"fine\n" * 1000)[:-9], None, "not a whole gzip file"),
-        ("a.txt.gz", gzip.compress(b"fine\n")[:10] + b"\xff" * 20, None, "not a whole gzip file"),
+        ("a.txt.gz", zipped(b"fine\n" * 1000)[:-9], None, "not a whole gzip file"),
+        ("a.txt.gz", zipped(b"fine\n")[:10] + b"\xff" * 20, None, "not a whole gzip file"),
         ("a.txt", b"", None, "the file is empty"),
         ("a.txt", b"\n \n", None, "the file is empty"),
         ("a.txt.gz", b"", None, "the file is empty"),
-        ("a.txt.gz", gzip.compress(b""), None, "the file is empty"),
+        ("a.txt.gz", zipped(b""), None, "the file is empty"),
     ],
 )
 def test_a_file_that_is_no_text_is_named(
