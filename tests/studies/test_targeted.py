@@ -71,6 +71,29 @@ def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, wo
         assert outcome.masks["targeted"].test.difference == pytest.approx(pruned - outcome.base)
 
 
+def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
+    plan: TargetedPlan, study: TargetedStudy, world: Path, tmp_path: Path
+) -> None:
+    from headwise import find_heads, gated
+    from headwise.data.opening import open_dataset
+    from headwise.models import load_model, load_tokenizer
+
+    found = run_targeted(replace(plan, random_examples=3), tmp_path).languages["sw"]
+    whole = study.languages["sw"]
+    assert (found.base, found.masks) == (whole.base, whole.masks)
+    model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
+    examples = open_dataset(str(world / "data"), "pos").examples("sw", "test")
+    off = random_mask(study.scores["sw"], find_heads(model), whole.masks["refined"].removed, seed=2)
+    words = evaluate(model, find_task("pos"), examples, tokenizer).statistics
+    with gated(model, off):
+        masked = evaluate(model, find_task("pos"), examples, tokenizer).statistics
+    # One example of the four is left out: the difference is that of the other three.
+    shares = [np.delete(each, place, axis=0).sum(0) for place in range(4) for each in (masked, words)]
+    differences = [100 * (a[0] / a[1] - b[0] / b[1]) for a, b in zip(shares[::2], shares[1::2], strict=True)]
+    assert any(found.randoms["refined"][2] - found.base == pytest.approx(each) for each in differences)
+    assert run_targeted(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
+
+
 def test_the_same_study_again_is_read_not_run(
     study: TargetedStudy, plan: TargetedPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

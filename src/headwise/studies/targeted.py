@@ -6,6 +6,7 @@ harmful by Michel's sensitivities, are the controls. Two masks that need no scor
 them: the source language's (zero-shot), and one of all languages together (pooled).
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Bench, check_split, open_bench, plan_config
+from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
 
 #: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
 _POOLED_ERRORS = 3.5
@@ -43,6 +44,9 @@ class TargetedPlan:
         refine: Rounds of refining the mask of harmful players, at most; 0 for none.
         refine_examples: Dev examples to refine on, at most.
         randoms: How many random masks of the size of the targeted one, and of the refined one.
+        random_examples: Test examples that each random mask is judged on, at most, drawn anew for each of them: what it
+            adds to the base on these is added to the base on all, so that the controls do not cost more than all else.
+            None for all.
         limit_test: At most so many test examples of each language, the first ones; None for all.
         resamples: Resamples of the paired bootstrap.
 
@@ -56,6 +60,7 @@ class TargetedPlan:
     refine: int = 12
     refine_examples: int = 512
     randoms: int = 10
+    random_examples: int | None = None
     limit_test: int | None = None
     resamples: int = 10_000
 
@@ -63,8 +68,9 @@ class TargetedPlan:
         check_split(self.scoring, self.test_split)
         for name, least in (("refine", 0), ("refine_examples", 1), ("randoms", 0), ("resamples", 1)):
             require_whole(name, getattr(self, name), least)
-        if self.limit_test is not None:
-            require_whole("limit_test", self.limit_test)
+        for name in ("random_examples", "limit_test"):
+            if getattr(self, name) is not None:
+                require_whole(name, getattr(self, name))
 
 
 def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:
@@ -156,14 +162,21 @@ def _judge(
     sizes = {"targeted": len(scores.decided("harmful"))}
     if "refined" in masks:
         sizes["refined"] = len(masks["refined"].off)
+    judge = functools.partial(_judge_random, plan, bench, language, base)
     randoms = {
-        kind: tuple(
-            bench.value(bench.statistics(language, random_mask(scores, bench.heads, size, seed)))
-            for seed in range(plan.randoms)
-        )
+        kind: tuple(judge(random_mask(scores, bench.heads, size, seed), seed) for seed in range(plan.randoms))
         for kind, size in sizes.items()
     }
     return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
+
+
+def _judge_random(plan: TargetedPlan, bench: Bench, language: str, base: Array, mask: HeadMask, seed: int) -> float:
+    """The metric under one random mask, by its difference to the base on the examples that it is judged on."""
+    if plan.random_examples is None or plan.random_examples >= len(base):
+        return bench.value(bench.statistics(language, mask))
+    only = np.sort(np.random.default_rng([seed, 11]).permutation(len(base))[: plan.random_examples])
+    found = bench.statistics(language, mask, only.tolist())
+    return bench.value(base) + bench.value(found) - bench.value(base[only])
 
 
 def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:

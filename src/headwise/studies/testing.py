@@ -56,10 +56,12 @@ class Bench:
         """The model's head map."""
         return find_heads(self.model)
 
-    def statistics(self, language: str, mask: HeadMask | None = None) -> Array:
-        """What each test example adds to the metric under a mask, (examples, statistics)."""
+    def statistics(self, language: str, mask: HeadMask | None = None, only: Sequence[int] | None = None) -> Array:
+        """What each test example adds to the metric under a mask, (examples, statistics); only some, if told so."""
         chosen = mask or HeadMask.full(self.heads)
         examples = self.data.examples(language, self.split)[: self.limit]
+        if only is not None:
+            examples = tuple(examples[place] for place in only)
 
         def measure() -> dict[str, Array]:
             with gated(self.model, chosen, heads=self.heads):
