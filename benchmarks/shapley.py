@@ -24,7 +24,7 @@ import numpy as np
 
 from headwise import HeadScores, find_heads
 from headwise.data.opening import open_dataset
-from headwise.engine import encode_examples, players_of
+from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
 from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
 from headwise.methods.peers import Captum, Shapiq
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--long", default="20000,60000")
     parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
     parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
+    parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
@@ -79,7 +80,7 @@ def main() -> None:
     budgets, long = ([float(each) for each in text.split(",") if each] for text in (options.budgets, options.long))
     entries: dict[str, list[Entry]] = {}
     for language in options.languages.split(","):
-        problem = make_problem(options.data, language)
+        problem = make_problem(options.data, language, options.bfloat16)
         truth = find_truth(problem, language, options.truth_from, options.truth)
         entries[language] = compare(problem, truth, budgets, long)
         show(language, problem, truth, entries[language])
@@ -88,12 +89,15 @@ def main() -> None:
     print(json.dumps(summary(entries)))
 
 
-def make_problem(data: str, language: str) -> Problem:
+def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
     """The heads of e5-small-pos on the dev half of a language."""
     model, tokenizer = load_model("e5-small-pos"), load_tokenizer("e5-small-pos")
     heads = find_heads(model)
     examples = encode_examples(find_task("pos"), open_dataset(data, "pos").examples(language, "dev"), tokenizer)
-    return Problem(model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language)
+    settings = EngineSettings(bfloat16=bfloat16)
+    return Problem(
+        model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language, settings=settings
+    )
 
 
 def find_truth(problem: Problem, language: str, folders: str, units: float) -> HeadScores:

@@ -48,13 +48,13 @@ def test_a_study_and_its_scores_become_pages(
     assert "encoder.2.3" in (tmp_path / "scores.html").read_text()
 
 
-def test_another_plan_in_the_same_folder_is_refused(
+def test_a_study_may_differ_from_its_plan_but_not_from_what_is_in_its_folder(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(monkeypatch, "study", plan, "--out", tmp_path / "run")
-    other = tmp_path / "other.yaml"
-    other.write_text(plan.read_text().replace("randoms: 2", "randoms: 3"))
-    assert run(monkeypatch, "study", other, "--out", tmp_path / "run") == 1
+    command = ("study", plan, "--out", tmp_path / "run", "--set", "languages=sw", "--json")
+    assert run(monkeypatch, *command) == 0
+    assert list(json.loads(capsys.readouterr().out)["languages"]) == ["sw"]
+    assert run(monkeypatch, *command, "--set", "randoms=3") == 1
     assert "randoms" in capsys.readouterr().err
 
 

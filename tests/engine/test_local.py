@@ -43,6 +43,19 @@ def test_gradients_equal_those_of_one_plain_pass_per_row(case: Case) -> None:
         assert_close(gradients[row], expected)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_bfloat16_is_nearly_the_same(name: str) -> None:
+    case = BY_NAME[name]
+    model = case.build()
+    whole, half = (make_engine(case, settings=EngineSettings(bfloat16=each), model=model) for each in (False, True))
+    masks, index = random_rows(whole, 24)
+    (values, gradients), (near, slopes) = (each.gradients(masks, index) for each in (whole, half))
+    assert not torch.equal(near, values)
+    torch.testing.assert_close(near, values, atol=0.02, rtol=0.05)
+    torch.testing.assert_close(half.values(masks, index), values, atol=0.02, rtol=0.05)
+    assert (slopes - gradients).norm() < 0.1 * gradients.norm()
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(KINDS),

@@ -209,6 +209,29 @@ def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
     assert find_plan(str(path)) == TargetedPlan(scoring, randoms=2)
 
 
+def test_fields_of_a_plan_can_be_changed() -> None:
+    plan = find_plan("phrasebook")
+    scoring = replace(plan.scoring, languages="zh,tr", bfloat16=True, options={"bases": 4})
+    changes = ["languages=zh,tr", "bfloat16=true", "options={bases: 4}", "limit_test=9"]
+    assert find_plan("phrasebook", changes) == replace(plan, scoring=scoring, limit_test=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("budget", "budget: a change is FIELD=VALUE"),
+        ("=3", "=3: a change is FIELD=VALUE"),
+        ("study=curves", "study=curves: a change is FIELD=VALUE"),
+        ("options={", "options={: not YAML after '='"),
+        ("colour=red", "nothing is called 'colour'"),
+        ("budget=much", "'budget' is a number, not 'much'"),
+    ],
+)
+def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
+    with pytest.raises(HeadwiseError, match=message):
+        find_plan("phrasebook", [change])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -220,6 +243,7 @@ def test_plans_come_with_the_package_and_from_files(tmp_path: Path) -> None:
         (f"{PLAN}refine: -1", "refine: a whole number of at least 0, not -1"),
         (f"{PLAN}refine_examples: 0", "refine_examples: a whole number of at least 1, not 0"),
         (f"{PLAN}randoms: ten", "'randoms' is a whole number, not 'ten'"),
+        (f"{PLAN}random_examples: 0", "random_examples: a whole number of at least 1, not 0"),
         (f"{PLAN}resamples: 0", "resamples: a whole number of at least 1, not 0"),
         (f"{PLAN}source: no", "'source' is text, not False: put it in quotes"),
         (f"{PLAN}languages: [en, sw]", r"'languages' is text, not \['en', 'sw'\]"),

@@ -21,10 +21,14 @@ from headwise.studies.study import show_cell
 def study_command(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A study (headwise ls studies) or a YAML file.")],
     out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/study-NAME unless told.")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the plan: --set languages=zh,tr."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
-    plan = find_plan(name)
+    plan = find_plan(name, changes or ())
     folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_resumable("studying") as advance:
         study = KINDS[kind_of(plan)].run(plan, folder, advance)

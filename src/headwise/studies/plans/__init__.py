@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import UnionType
@@ -36,19 +36,23 @@ def plan_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
-def find_plan(name: str) -> Any:
-    """The plan of a name, or of a YAML file.
+def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
+    """The plan of a name, or of a YAML file, with some of its fields changed.
 
     A plan names its kind (`study: targeted`, one of `KINDS`), the fields of `ScoringPlan` (model, task, data,
     languages, budget and so on) if its kind scores heads, and those of its kind. `data: default` is the data folder
     (`HEADWISE_DATA`).
 
+    Args:
+        name: The name or the file.
+        changes: Fields with values that are to stand in place of the plan's, as `budget=500`; values are read as YAML.
+
     Raises:
         HeadwiseError: There is no such plan, or something in it is not known.
 
     Example:
-        >>> find_plan("phrasebook").scoring.model
-        'e5-small-pos'
+        >>> find_plan("phrasebook", ["budget=500"]).scoring.budget
+        500
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else _FOLDER / f"{name}.yaml"
     yaml = importlib.import_module("yaml")  # untyped
@@ -60,7 +64,22 @@ def find_plan(name: str) -> Any:
         raise HeadwiseError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
+    if isinstance(plan, dict):
+        plan.update(_read_change(each) for each in changes)
     return _checked(path, plan)
+
+
+def _read_change(text: str) -> tuple[str, Any]:
+    """The field and the value of a change."""
+    field, found, value = text.partition("=")
+    yaml = importlib.import_module("yaml")
+    try:
+        read = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise HeadwiseError(f"{text}: not YAML after '=': {getattr(error, 'problem', error)}") from None
+    if not found or not field or field == "study":
+        raise HeadwiseError(f"{text}: a change is FIELD=VALUE, with a field of the plan, such as budget=500")
+    return field, read
 
 
 def _checked(path: Path, plan: Any) -> Any:
