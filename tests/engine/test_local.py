@@ -53,7 +53,7 @@ def test_bfloat16_is_nearly_the_same(name: str) -> None:
     assert not torch.equal(near, values)
     torch.testing.assert_close(near, values, atol=0.02, rtol=0.05)
     torch.testing.assert_close(half.values(masks, index), values, atol=0.02, rtol=0.05)
-    assert (slopes - gradients).norm() < 0.1 * gradients.norm()
+    assert (slopes - gradients).norm() < 0.2 * gradients.norm()
 
 
 @settings(max_examples=25, deadline=None)

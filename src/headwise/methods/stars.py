@@ -38,7 +38,7 @@ Confidence = Literal["betting", "asymptotic"]
 #: Share of the flips that all players get alike, whatever is known of them.
 _EVEN = 0.25
 #: Share that goes where gradients are least reliable, decided or not; the rest goes there among the undecided.
-_ALL = 0.25
+_ALL = 0.5
 #: Flips of all players together that a player's own few are mixed with.
 _PRIOR = 8.0
 #: Flips of a player before its variance is to be trusted.
