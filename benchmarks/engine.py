@@ -6,6 +6,7 @@ weights on pairs as long as XNLI's. In each, interleaved in one run:
 - one mask for the whole set: (a) a loop padded to 128 tokens, as the published script does it, (b) a loop that pads
   each batch to its longest example, the engine, exact and in bfloat16;
 - stars, base coalitions with single flips: the engine without and with shared prefixes;
+- gradients in single precision and in bfloat16;
 - the share of the speed of a large matrix product that useful operations reach.
 
 Without the data folder, sentences of the phrasebook and drawn lengths stand in, and the figures say so.
@@ -58,6 +59,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for world in (pos, pairs):
         figures[world.name] = single_mask(world, rounds) | stars(world, rounds, bases=8 if quick else 16)
+        figures[world.name] |= half_precision(world, rounds)
     figures["share_of_peak"] = share_of_peak(pairs, rounds)
     figures["padding"] = padding()
     growth(pos, quick)
@@ -72,6 +74,7 @@ def summary(figures: dict[str, Any], pos: str, pairs: str) -> dict[str, Any]:
         "ratio_to_padded_loop": min(each["ratio_to_padded_loop"] for each in worlds),
         "ratio_to_dynamic_loop": min(each["ratio_to_dynamic_loop"] for each in worlds),
         "bfloat16_to_padded_loop": min(each["bfloat16_to_padded_loop"] for each in worlds),
+        "bfloat16_gradients": min(each["bfloat16_gradients"] for each in worlds),
         "star_flip_units": max(each["star_flip_units"] for each in worlds),
         "star_flip_time": max(each["star_flip_time"] for each in worlds),
         "share_of_peak": figures["share_of_peak"],
@@ -180,6 +183,24 @@ def stars(world: World, rounds: int, bases: int) -> dict[str, float]:
     print(f"{'engine':>16} {(flips + bases) / np.median(seconds['engine']):9.1f} rows/s")
     print(f"{'a flip':>16} {units:9.3f} units counted, {flip:.3f} timed")
     return {"star_flip_units": round(units, 3), "star_flip_time": round(flip, 3)}
+
+
+def half_precision(world: World, rounds: int) -> dict[str, float]:
+    """Gradients of random rows in bfloat16: how much faster, and how far off the values are."""
+    draw = np.random.default_rng(8)
+    index = np.arange(min(64, len(world.examples)))
+    whole, half = (
+        Engine(world.model, None, ProbabilityGame(), world.examples, settings=EngineSettings(bfloat16=each))
+        for each in (False, True)
+    )
+    masks = draw.random((len(index), len(whole.players))) < 0.5
+    seconds = interleave(
+        {"whole": partial(whole.gradients, masks, index), "half": partial(half.gradients, masks, index)}, rounds
+    )
+    ratio = median_ratio(seconds["whole"], seconds["half"])
+    off = float((whole.values(masks, index) - half.values(masks, index)).square().mean().sqrt())
+    print(f"{world.name}, gradients in bfloat16: {ratio:.2f} of single precision's rows/s, values off by {off:.1e}")
+    return {"bfloat16_gradients": round(ratio, 2), "bfloat16_error": off}
 
 
 def share_of_peak(world: World, rounds: int) -> float:

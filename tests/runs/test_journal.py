@@ -1,0 +1,157 @@
+"""Journals keep their rounds through what happens to runs: kills, full disks, damaged and foreign files."""
+
+import contextlib
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headwise import HeadwiseError
+from headwise.runs import Run, open_run, read_run
+from tests.runs.writers import WORKER, contents, damage, fill, finish, kill, start, sums
+
+
+def test_a_run_killed_twenty_times_ends_as_one_never_killed(tmp_path: Path) -> None:
+    chance, progress = random.Random(1), []
+    for _ in range(20):
+        worker = start(tmp_path / "killed", 150, pause=0.003)
+        time.sleep(chance.uniform(0, 0.05))
+        kill(worker)
+        with contextlib.suppress(HeadwiseError), read_run(tmp_path / "killed") as run:  # killed before it began
+            progress.append(sum(run.journal.count(stream) for stream in run.journal.streams()))
+    assert progress == sorted(progress)
+    assert len(set(progress)) > 5, "the kills missed the work"
+    assert progress[-1] < 300, "the work was over before the kills"
+    finish(tmp_path / "killed", 150)
+    finish(tmp_path / "whole", 150)
+    assert len(contents(tmp_path / "whole")) == 300
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_a_recorded_round_outlives_its_process(tmp_path: Path) -> None:
+    worker = start(tmp_path / "run", 4, pause=0.001)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "done\n"
+    kill(worker)
+    assert len(contents(tmp_path / "run")) == 8
+
+
+ARRAYS: dict[str, NDArray[Any]] = {
+    "floats": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]),
+    "half": np.arange(6, dtype=np.float16).reshape(2, 3),
+    "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
+    "strided": np.arange(10)[::3],
+    "big endian": np.arange(3, dtype=">i4"),
+    "number": np.array(3),
+    "empty": np.zeros((0, 4), dtype=bool),
+    "words": np.array(["vélo", "自転車"]),
+    "file": np.array([1], dtype=np.uint8),
+}
+
+
+def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}) as run:
+        run.journal.record("fr", 0, ARRAYS, first_draw=np.int64(5), draws=np.int64(6))  # type: ignore[arg-type]
+        run.journal.record("de", 0, {}, 0, 1)
+    with read_run(tmp_path) as run:
+        assert run.journal.streams() == ("de", "fr")
+        assert [run.journal.count(stream) for stream in ("de", "fr", "xx")] == [1, 1, 0]
+        [found] = run.journal.rounds("fr")
+    assert (found.stream, found.number, found.first_draw, found.draws, found.seed) == ("fr", 0, 5, 6, 7)
+    assert list(found.arrays) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert found.arrays[name].dtype == array.dtype
+        assert found.arrays[name].shape == array.shape
+        assert found.arrays[name].tobytes() == array.tobytes()
+
+
+def test_rounds_are_neither_repeated_nor_left_out_nor_pickled(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}) as run:
+        run.journal.record("fr", 0, {"sum": np.ones(2)}, 0, 10)
+        for number in (0, 2):
+            with pytest.raises(HeadwiseError, match=f"the next round of 'fr' is 1, not {number}"):
+                run.journal.record("fr", number, {"sum": np.zeros(2)}, 0, 10)
+        with pytest.raises(ValueError, match="Object arrays"):
+            run.journal.record("fr", 1, {"sum": np.array([{}])}, 0, 10)
+        run.journal.record("fr", 1, {"sum": np.full(2, 2)}, 10, 10)
+    assert sums(tmp_path) == [1, 2]
+
+
+def limit(run: Run, pages: int) -> None:
+    run.journal.connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_keeps_the_rounds_before(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}) as run:
+        run.journal.record("fr", 0, {"sum": np.ones(9)}, 0, 1)
+        limit(run, 10)
+        with pytest.raises(HeadwiseError, match=f"{tmp_path}/journal.sqlite: the disk is full"):
+            run.journal.record("fr", 1, {"sum": np.ones(100_000)}, 1, 1)
+        assert run.journal.count("fr") == 1
+        limit(run, 1_000_000)
+        run.journal.record("fr", 1, {"sum": np.full(100_000, 2)}, 1, 1)
+    assert sums(tmp_path) == [1, 2]
+
+
+def test_a_disk_that_fails_keeps_the_rounds_before(tmp_path: Path) -> None:
+    limit = """
+import resource, signal
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+"""
+    command = [sys.executable, "-c", limit + WORKER, str(tmp_path / "run"), "50", "0"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    said = f"HeadwiseError: {tmp_path}/run/journal.sqlite: cannot be used: disk I/O error: mend that and resume"
+    assert said in ended.stderr.splitlines()[-1]
+    assert 0 < len(contents(tmp_path / "run")) < 100
+    finish(tmp_path / "run", 50)
+    finish(tmp_path / "whole", 50)
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.3, 0.9])
+def test_a_truncated_journal_is_named(tmp_path: Path, part: float) -> None:
+    fill(tmp_path, rounds=100)
+    journal = tmp_path / "journal.sqlite"
+    journal.write_bytes(journal.read_bytes()[: int(part * journal.stat().st_size)])
+    for use in (fill, sums):
+        with pytest.raises(HeadwiseError, match=f"{journal}: damaged, or not a journal"):
+            use(tmp_path)
+
+
+def test_a_damaged_round_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    journal = tmp_path / "journal.sqlite"
+    damage(journal, at=journal.read_bytes().rindex(np.full(4, 8).tobytes()), count=1)
+    with pytest.raises(HeadwiseError, match="the checksum of round 1 of 'fr' is wrong"):
+        sums(tmp_path)
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.sqlite"
+    with contextlib.closing(sqlite3.connect(journal)) as foreign:
+        foreign.execute("CREATE TABLE birds (name)")
+    before = journal.read_bytes()
+    with pytest.raises(HeadwiseError, match="lacks headwise's mark"):
+        fill(tmp_path)
+    assert journal.read_bytes() == before
+    journal.write_text("Dear diary, " * 100)
+    with pytest.raises(HeadwiseError, match="file is not a database"):
+        fill(tmp_path)
+
+
+def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal:
+        journal.execute("PRAGMA user_version = 2")
+    for use in (fill, sums):
+        with pytest.raises(HeadwiseError, match="version 2 of the journal, but this headwise reads version 1"):
+            use(tmp_path)
