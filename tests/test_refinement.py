@@ -12,7 +12,7 @@ from headwise import HeadMask, HeadwiseError
 from headwise.methods import Problem
 from headwise.refinement import Refined, RefinementPlan, choose_flips, climb, refine_mask, refine_run
 from headwise.runs import open_run
-from headwise.scoring import ScoringPlan, make_problems, run_scoring
+from headwise.scoring import ScoringPlan, make_problems, plan_of, run_scoring
 from tests.scoring_world import Dawdler, save_data, save_model
 
 Array = NDArray[np.float64]
@@ -204,6 +204,16 @@ def test_a_run_is_refined_once(world: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = refine_run(world / "run")
     monkeypatch.setattr("headwise.engine.Engine.gradients", None)
     assert refine_run(world / "run") == found
+
+
+def test_a_refined_mask_goes_when_the_mask_that_it_was_made_from_does(world: Path) -> None:
+    found = refine_run(world / "run")
+    again = plan_of(world / "run")
+    run_scoring(again, world / "run")
+    assert {path.stem for path in (world / "run" / "refined").iterdir()} == {"en", "sw"}
+    found["sw"].mask.save(world / "run" / "masks" / "sw.json")  # as if less had been known before
+    run_scoring(again, world / "run")
+    assert {path.stem for path in (world / "run" / "refined").iterdir()} == {"en"}
 
 
 @pytest.mark.parametrize("field", ["rounds", "width", "examples"])

@@ -21,9 +21,11 @@ from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_group
 from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, Players, find_heads
+from headwise.masks import HeadMask
 from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
 from headwise.methods.base import Arrays, Rounds
 from headwise.models import load_model, load_tokenizer
+from headwise.results import REFINED
 from headwise.rules import harmful_mask
 from headwise.runs import Run, open_run
 from headwise.runs.config import read_config
@@ -278,13 +280,17 @@ def find_players(heads: HeadMap, name: str) -> PlayerSet:
     return kv_groups(heads) if name == "kv" else players_of(heads, cast(Players, name))
 
 
-def language_codes(languages: str, dataset: Dataset) -> list[str]:
-    """The languages of a comma-separated list, each once; `all` is every plain code."""
+def language_codes(languages: str, dataset: Dataset, option: str = "--languages") -> list[str]:
+    """The languages of a comma-separated list, each once; `all` is every plain code.
+
+    Raises:
+        HeadwiseError: The option names none.
+    """
     if languages == "all":
         return [code for code in dataset.languages if "_" not in code]
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
-        raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
+        raise HeadwiseError(f"{option} names no language: give codes such as zh,tr or 'all'")
     return list(dict.fromkeys(codes))
 
 
@@ -328,11 +334,19 @@ def _score_each(
                 f"--budget: {plan.budget:g} units do not pay for the first round of {method.name}, which may take "
                 f"{rounds.next_units:.0f}: raise it"
             )
-        scores.save(run.folder / "scores" / f"{language}.json")
-        harmful_mask(scores, problem.heads).save(run.folder / "masks" / f"{language}.json")
+        _save(scores, problem.heads, run.folder, f"{language}.json")
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
         show(plan.budget, plan.budget, rounds.word)
         yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
+
+
+def _save(scores: HeadScores, heads: HeadMap, folder: Path, name: str) -> None:
+    """Write scores and the mask that follows from them; what was refined from another mask is not valid any more."""
+    mask, path = harmful_mask(scores, heads), folder / "masks" / name
+    if path.exists() and HeadMask.load(path) != mask:
+        (folder / REFINED / name).unlink(missing_ok=True)
+    scores.save(folder / "scores" / name)
+    mask.save(path)
 
 
 def _time_left(seconds: float | None, start: float, languages: int) -> float | None:

@@ -118,6 +118,10 @@ def test_mistakes_get_one_sentence(
         (("eval", model, "--task", "nli", "--data", "phrasebook"), "has no task 'nli'"),
         (("eval", model, "--task", "parsing", "--data", data), "parsing"),
         ((*tune_arguments(model, data, tmp_path / "o"), "--train-languages", "xx"), "no language 'xx'"),
+        (
+            (*tune_arguments(model, data, tmp_path / "o"), "--train-languages", ","),
+            "--train-languages names no language",
+        ),
         ((*tune_arguments(model, data, tmp_path / "o"), "--piece", "last"), "'text' or 'first'"),
     ]
     for arguments, message in mistakes:

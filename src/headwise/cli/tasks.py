@@ -23,6 +23,7 @@ from headwise.models import add_head, is_default, load_model, load_tokenizer
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import default_folder_of
 from headwise.pruning import save_pruned
+from headwise.scoring import language_codes
 from headwise.tasks import Task, find_task, labels_of
 from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, measure, task_of
 from headwise.tasks.protocol import AnyTask
@@ -62,7 +63,7 @@ def evaluate_command(
     check_tokenizer(chosen, tokenizer)
     heads = find_heads(loaded)
     gates = HeadMask.full(heads) if mask is None else HeadMask.load(mask)
-    codes = _codes(languages, dataset)
+    codes = language_codes(languages, dataset)
     results: dict[str, Measurement] = {}
     with gated(loaded, gates, heads=heads), show_progress("evaluating") as advance:
         for done, language in enumerate(codes):
@@ -95,7 +96,7 @@ def tune_command(
 ) -> None:
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
     dataset = open_dataset(data, task)
-    codes = _codes(train_languages, dataset)
+    codes = language_codes(train_languages, dataset, "--train-languages")
     train = [example for code in codes for example in dataset.examples(code, "train")]
     dev = [example for code in codes for example in dataset.examples(code, "dev")]
     loaded, chosen = _to_tune(model, task, labels_of(train), _piece(piece), window, trust_remote_code)
@@ -120,13 +121,6 @@ def tune_command(
         typer.echo(json.dumps({"out": str(out), **dataclasses.asdict(result)}))
     else:
         typer.echo(f"{out}: {result.metric} {result.best_value:.2f} on dev after epoch {result.best_epoch}")
-
-
-def _codes(languages: str, dataset: Dataset) -> list[str]:
-    """The languages of a comma-separated list; `all` is every plain code."""
-    if languages == "all":
-        return [code for code in dataset.languages if "_" not in code]
-    return [code.strip() for code in languages.split(",") if code.strip()]
 
 
 def _piece(name: str) -> Piece:
