@@ -12,6 +12,7 @@ from rich.table import Table
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress
+from headwise.data.choosing import language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
@@ -23,7 +24,6 @@ from headwise.models import add_head, is_default, load_model, load_tokenizer
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import default_folder_of
 from headwise.pruning import save_pruned
-from headwise.scoring import language_codes
 from headwise.tasks import Task, find_task, labels_of
 from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, measure, task_of
 from headwise.tasks.protocol import AnyTask
