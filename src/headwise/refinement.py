@@ -1,9 +1,11 @@
 """Refining a mask: players are scored again given what is already off, because harm is not additive.
 
 At a mask, the gradient of the soft value says for two passes of each example what every player would change by going,
-or by coming back. Those that promise most are flipped, and the next pass shows whether the promise held: if not, the
-last step is taken back and half as many are flipped. Two halves of the examples keep watch over one another: what one
-half would choose is valued by the other, and where that is no gain, there is nothing left to choose but noise.
+or by coming back. Those that promise most are flipped, and the next pass shows whether the promise held. If not, the
+step is taken back, but not what it has shown: the gradients on the other side say what each of these flips is worth
+from there, the mean of both sides is nearly right, and of a single flip the worth is known. Then half as many are
+flipped, and twice as many again after a step that held. Two halves of the examples keep watch over one another: what
+one half would choose is valued by the other, and where that is no gain, there is nothing left to choose but noise.
 """
 
 import hashlib
@@ -191,17 +193,24 @@ class Search(Protocol):
 def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[On, tuple[Step, ...]]:
     """Flip what promises most until nothing does: the best mask, (players,), and all that were tried."""
     width, most = search.plan.width, search.plan.rounds
-    on, best, best_value, slopes = first, first, -np.inf, np.zeros((2, len(first)))
+    on, best, best_value = first, first, -np.inf
+    gains = alone = np.zeros((2, len(first)))  # what flips promise: among others, and each alone
     steps: list[Step] = []
     for number in range(most):
-        value, found = search.measure(on)
+        value, slopes = search.measure(on)
+        found = np.where(on, -slopes, slopes)  # what each flip promises from here, (2, players)
         kept = value > best_value
         steps.append(Step(int((~on).sum()), value, kept))
         if kept:
-            best, best_value, slopes = on, value, found
+            best, best_value, width = on, value, min(2 * width, search.plan.width)
+            gains = alone = found
         else:
-            width //= 2
-        width, chosen = choose_flips(np.where(best, -slopes, slopes), width)
+            flipped, width = on != best, max(width // 2, 1)
+            gains = learn(gains, found, flipped, value - best_value)
+            alone = np.where(flipped, value - best_value, alone) if flipped.sum() == 1 else alone
+        chosen = choose_flips(gains, width)
+        if not len(chosen):  # what did not hold among others may alone
+            chosen = choose_flips(alone, 1)
         if progress is not None:
             progress(number + 1, most)
         if not len(chosen):
@@ -211,7 +220,29 @@ def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[
     return best, tuple(steps)
 
 
-def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
+def learn(gains: Array, beyond: Array, flipped: On, change: float) -> Array:
+    """What flips promise after some of them were made together and did not hold.
+
+    Args:
+        gains: What they promised before, by each half of the examples, (2, players).
+        beyond: What the flip of each player promises after them, (2, players): of one that was flipped, the way back.
+        flipped: The players that were flipped, (players,).
+        change: What the value changed by.
+
+    Example:
+        >>> gains, beyond = np.array([[4.0, 2.0], [4.0, 2.0]]), np.array([[6.0, -1.0], [8.0, -1.0]])
+        >>> learn(gains, beyond, np.array([True, True]), change=-0.5)
+        array([[-1. ,  1.5],
+               [-2. ,  1.5]])
+        >>> learn(gains, beyond, np.array([True, False]), change=-0.5)
+        array([[-0.5,  2. ],
+               [-0.5,  2. ]])
+    """
+    known = change if flipped.sum() == 1 else (gains - beyond) / 2
+    return np.where(flipped, known, gains)
+
+
+def choose_flips(gains: Array, width: int) -> NDArray[np.int64]:
     """Which players to flip: those that promise most, if what one half of the examples chooses is a gain for the other.
 
     Args:
@@ -219,13 +250,13 @@ def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
         width: At most so many players. Halved until both halves agree that there is a gain.
 
     Returns:
-        The width at which they agree, and the players; width 0 and none if there is no such.
+        The players; none if the halves agree on no number of them.
 
     Example:
         >>> choose_flips(np.array([[3.0, 2.0, -1.0], [1.0, -2.0, 4.0]]), width=2)
-        (2, array([0, 2]))
+        array([0, 2])
         >>> choose_flips(np.array([[3.0, 0.0], [-1.0, -1.0]]), width=2)
-        (0, array([], dtype=int64))
+        array([], dtype=int64)
     """
     while width > 0:
         # Of few players the width may be more than promise anything: no half would choose the others.
@@ -233,9 +264,10 @@ def choose_flips(gains: Array, width: int) -> tuple[int, NDArray[np.int64]]:
         if gains[1][one].sum() + gains[0][other].sum() > 0:
             mean = gains.mean(0)
             best = np.argsort(-mean, kind="stable")[:width]
-            return width, best[mean[best] > 0]
+            chosen: NDArray[np.int64] = best[mean[best] > 0]
+            return chosen
         width //= 2
-    return 0, np.empty(0, dtype=np.int64)
+    return np.empty(0, dtype=np.int64)
 
 
 class _Search:
