@@ -66,7 +66,6 @@ def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
                 language, int(rng.integers(4, 30)), base, base + change, change - reach, change + reach,
                 p_value=0.0002 if abs(change) > 2 * reach else 0.021 if clear else 0.34,
                 random_mean=random, random_sd=0.4 + rng.random(), michel=base - 2 * rng.random(),
-                refined=base + change + 0.4, refined_random=random - 1,
                 zero_shot=base + change / 3, pooled=base + change / 2,
             )
         )  # fmt: skip
@@ -106,6 +105,7 @@ def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str
         metric="accuracy",
         note="The numbers in this report are made up.\nThey only look plausible.",
         gains=sample_gains(languages),
+        refined=sample_gains(languages, seed=3),
         scores=sample_scores(languages, players),
         curves=sample_curves(languages),
         cost=tuple(Cost(language, 61234.0 + 1000 * len(language), 185.2) for language in languages),

@@ -13,8 +13,10 @@ from headwise.report.page import render
 from tests.report.reading import Element, read
 from tests.report.samples import HEADS, LANGUAGES, sample_gains, sample_report, sample_scores
 
-TITLES = ["Gains", "Values of heads", "How alike languages are", "Shared and specific", "Removing one after the other",
-          "Cost", "Where this comes from", "How to repeat it"]  # fmt: skip
+TITLES = [
+    "Gains", "Gains of refined masks", "Values of heads", "How alike languages are", "Shared and specific",
+    "Removing one after the other", "Cost", "Where this comes from", "How to repeat it",
+]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;‮"
 
 
@@ -44,14 +46,16 @@ def test_the_sections_come_in_order_and_the_contents_lead_to_them(page: Element)
 
 def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
     gains = (
-        Gain("a", 3, 50.0, 54.0, 2.0, 6.0, 0.01, random_mean=49.0, refined=55.0),
-        Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0, refined=51.0),
-        Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0, refined=51.5),
+        Gain("a", 3, 50.0, 54.0, 2.0, 6.0, 0.01, random_mean=49.0),
+        Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0),
+        Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0),
     )
-    [found] = read(render(Report("", metric="F1", gains=gains))).all(class_="headline")
+    refined = (Gain("a", 1, 50.0, 52.5, 2.0, 6.0, 0.01),)
+    [found] = read(render(Report("", metric="F1", gains=gains, refined=refined))).all(class_="headline")
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
-        "in 1. Removing as many at random: −1.0 points. Refined masks: +2.5 points."
+        "in 1. Removing as many at random: −1.0 points. Refined masks remove 1 head and change it by +2.5 points: "
+        "significantly better in 1 of 1 language, worse in none."
     )
 
 
@@ -79,9 +83,7 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
 
 
 def test_columns_that_nobody_filled_are_left_out() -> None:
-    plain = tuple(
-        dataclasses.replace(gain, refined=None, refined_random=None, pooled=None) for gain in sample_gains("abc")
-    )
+    plain = tuple(dataclasses.replace(gain, pooled=None) for gain in sample_gains("abc"))
     found = section(read(render(Report("", gains=plain))), "Gains").all("thead")[0]
     assert [button.text for button in found.all("button")][7:] == ["Random", "Michel", "Zero-shot"]
 
@@ -160,7 +162,7 @@ def test_missing_parts_are_left_out() -> None:
     full = sample_report()
     assert titles(read(render(Report("Nothing yet")))) == []
     assert titles(read(render(Report("", gains=full.gains)))) == ["Gains"]
-    assert titles(read(render(Report("", curves=full.curves, commands=("x",))))) == [TITLES[4], TITLES[7]]
+    assert titles(read(render(Report("", curves=full.curves, commands=("x",))))) == [TITLES[5], TITLES[8]]
     alone = Report("", scores=sample_scores(["a"]))
     assert titles(read(render(alone))) == ["Values of heads", "Where this comes from"]
 

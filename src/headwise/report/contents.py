@@ -29,8 +29,6 @@ class Gain:
         random_mean: Mean of the metric over random removals of as many heads.
         random_sd: Their standard deviation.
         michel: The metric without as many heads of the lowest gradient importance.
-        refined: The metric under the refined mask.
-        refined_random: Mean of the metric over random removals of as many heads as that one removes.
         zero_shot: The metric under the source language's mask.
         pooled: The metric under one mask that all languages share.
 
@@ -50,8 +48,6 @@ class Gain:
     random_mean: float | None = None
     random_sd: float | None = None
     michel: float | None = None
-    refined: float | None = None
-    refined_random: float | None = None
     zero_shot: float | None = None
     pooled: float | None = None
 
@@ -132,6 +128,7 @@ class Report:
         metric: Name of the metric, such as `accuracy`.
         note: What a reader has to know first.
         gains: What removing heads did, by language.
+        refined: What refined masks did, by language.
         scores: Scores of the heads, by language.
         curves: The metric against the number of heads removed.
         cost: What scoring cost, by language.
@@ -150,6 +147,7 @@ class Report:
     metric: str = "metric"
     note: str = ""
     gains: tuple[Gain, ...] = ()
+    refined: tuple[Gain, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
     curves: tuple[Curve, ...] = ()
     cost: tuple[Cost, ...] = ()

@@ -24,10 +24,6 @@ class _Column:
 _OTHERS = (
     _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
     _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
-    _Column("Refined", lambda gain: gain.refined, "also without what hurts given the mask, chosen on dev"),
-    _Column(
-        "Random as refined", lambda gain: gain.refined_random, "as many removed at random as by the refined mask, mean"
-    ),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
 )
@@ -41,7 +37,11 @@ def headline(report: Report) -> str:
         'Removing 12 heads changed accuracy by +10.5 points: significantly better in 1 of 1 language, worse in none.'
     """
     if report.gains:
-        return _gain_headline(report.gains, report.metric, report.noun)
+        parts = [f"Removing {_removed(report.gains, report.noun)} changed {report.metric} by {_verdict(report.gains)}"]
+        if report.refined:
+            removed = _removed(report.refined, report.noun)
+            parts.append(f"Refined masks remove {removed} and change it by {_verdict(report.refined)}")
+        return " ".join(parts)
     sizes = sorted({len(scores.players) for scores in report.scores.values()})
     if not sizes:
         return ""
@@ -50,21 +50,22 @@ def headline(report: Report) -> str:
     return f"{of} scored in {plural(len(found), 'language')}: {_range(found)} of them harmful."
 
 
-def _gain_headline(gains: Sequence[Gain], metric: str, noun: str) -> str:
+def _removed(gains: Sequence[Gain], noun: str) -> str:
     removed = [gain.heads_removed for gain in gains]
+    return f"{_range(removed)} {noun if set(removed) == {1} else noun + 's'}"
+
+
+def _verdict(gains: Sequence[Gain]) -> str:
     mean, average = signed(fmean(gain.difference for gain in gains)), " on average" if len(gains) > 1 else ""
     better, worse = (sum(gain.mark == mark for gain in gains) for mark in "+−")
     sentence = (
-        f"Removing {_range(removed)} {noun if set(removed) == {1} else noun + 's'} changed {metric} by {mean} points"
-        f"{average}: significantly better in {better or 'none'} of {plural(len(gains), 'language')}, "
+        f"{mean} points{average}: significantly better in {better or 'none'} of {plural(len(gains), 'language')}, "
         f"worse in {worse or 'none'}."
     )
-    controls = {
-        "Removing as many at random": [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None],
-        "Refined masks": [gain.refined - gain.base for gain in gains if gain.refined is not None],
-    }
-    more = [f" {name}: {signed(fmean(each))} points." for name, each in controls.items() if len(each) == len(gains)]
-    return sentence + "".join(more)
+    random = [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None]
+    if len(random) < len(gains):
+        return sentence
+    return f"{sentence} Removing as many at random: {signed(fmean(random))} points."
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -72,9 +73,8 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def gains_section(report: Report) -> Html | None:
-    """The table of gains; None if there are none."""
-    gains = report.gains
+def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Html | None:
+    """A table of gains, after a few words on what they are gains of; None if there are none."""
     if not gains:
         return None
     others = [column for column in _OTHERS if any(column.value(gain) is not None for gain in gains)]
@@ -88,7 +88,7 @@ def gains_section(report: Report) -> Html | None:
         element("tfoot", _mean_row(gains, others)) if len(gains) > 1 else None,
         class_="sortable",
     )
-    return joined([table_frame("Gains by language", table), _explanation(report, others)])
+    return joined([element("p", about), table_frame("Gains by language", table), _explanation(metric, others)])
 
 
 def _headers(titles: Sequence[str]) -> Iterator[Html]:
@@ -139,8 +139,8 @@ def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Html:
     return element("tr", *cells)
 
 
-def _explanation(report: Report, others: Sequence[_Column]) -> Html:
-    parts = [f"{report.metric[:1].upper()}{report.metric[1:]} in percent, differences in percentage points."]
+def _explanation(metric: str, others: Sequence[_Column]) -> Html:
+    parts = [f"{metric[:1].upper()}{metric[1:]} in percent, differences in percentage points."]
     parts += [
         f"+ and − mark P < {SIGNIFICANT}, for each language by itself.",
         "Bars show the difference with its 95% interval"

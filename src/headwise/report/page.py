@@ -15,6 +15,9 @@ from headwise.report.maps import HATCHING, maps_section
 from headwise.report.palette import colour_rules
 from headwise.report.tables import commands_section, cost_section, provenance_section
 
+_TARGETED = "Each language without what is decided to be harmful in it, on data that nothing was chosen on."
+_REFINED = "Each language without what hurts given all else that is off, chosen on the examples that were scored on."
+
 
 def write_report(path: str | os.PathLike[str], report: Report) -> None:
     """Write a report as one HTML file that opens from disk and needs no network.
@@ -73,7 +76,8 @@ def render(report: Report) -> str:
 
 def _sections(report: Report) -> dict[str, Html | None]:
     return {
-        "Gains": gains_section(report),
+        "Gains": gains_section(report.gains, report.metric, _TARGETED),
+        "Gains of refined masks": gains_section(report.refined, report.metric, _REFINED),
         f"Values of {report.noun}s": maps_section(report.scores),
         "How alike languages are": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),

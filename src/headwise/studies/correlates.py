@@ -132,6 +132,10 @@ class CorrelatesStudy(Shown):
         """What the page shows of each language."""
         return self.targeted.gains()
 
+    def refined_gains(self) -> tuple[Gain, ...]:
+        """What the page shows of refined masks."""
+        return self.targeted.refined_gains()
+
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""
         return {

@@ -139,8 +139,14 @@ class TargetedStudy(Shown):
         return tuple(cells)
 
     def gains(self) -> tuple[Gain, ...]:
-        """What the page shows of each language."""
-        return tuple(_gain(language, found) for language, found in self.languages.items())
+        """What the targeted mask did to each language, beside the others."""
+        return tuple(_gain(language, found, "targeted", CONTROLS) for language, found in self.languages.items())
+
+    def refined_gains(self) -> tuple[Gain, ...]:
+        """What the refined mask did to each language that has one."""
+        return tuple(
+            _gain(language, found, "refined") for language, found in self.languages.items() if "refined" in found.masks
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""
@@ -175,25 +181,23 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
     return LanguageOutcome(data["base"], data["examples"], masks, randoms)
 
 
-def _gain(language: str, found: LanguageOutcome) -> Gain:
-    targeted, random, as_refined = found.masks["targeted"], found.random("targeted"), found.random("refined")
-
-    def value(name: str) -> float | None:
-        return found.masks[name].value if name in found.masks else None
-
+def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str] = ()) -> Gain:
+    """What one mask did to a language, with the metric under others that are to stand beside it."""
+    mask, random = found.masks[kind], found.random(kind)
+    michel, zero_shot, pooled = (
+        found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS
+    )
     return Gain(
         language=language,
-        heads_removed=targeted.removed,
+        heads_removed=mask.removed,
         base=found.base,
-        pruned=targeted.value,
-        low=targeted.test.low,
-        high=targeted.test.high,
-        p_value=targeted.test.p_value,
+        pruned=mask.value,
+        low=mask.test.low,
+        high=mask.test.high,
+        p_value=mask.test.p_value,
         random_mean=random.value if random else None,
         random_sd=random.spread if random else None,
-        michel=value("michel"),
-        refined=value("refined"),
-        refined_random=as_refined.value if as_refined else None,
-        zero_shot=value("zero-shot"),
-        pooled=value("pooled"),
+        michel=michel,
+        zero_shot=zero_shot,
+        pooled=pooled,
     )

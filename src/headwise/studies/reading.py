@@ -42,6 +42,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         metric=study.metric if study is not None else first.game,
         note=" ".join(study.notes) if study is not None else "",
         gains=study.gains() if study is not None else (),
+        refined=study.refined_gains() if study is not None else (),
         scores=scores,
         curves=study.curves() if study is not None else (),
         cost=tuple(Cost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()),

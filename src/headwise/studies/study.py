@@ -106,6 +106,9 @@ class Study(Protocol):
     def gains(self) -> tuple[Gain, ...]:
         """What the page shows of removing heads."""
 
+    def refined_gains(self) -> tuple[Gain, ...]:
+        """What the page shows of refined masks."""
+
     def curves(self) -> tuple[Curve, ...]:
         """What the page shows of removing one after the other."""
 
@@ -118,6 +121,10 @@ class Shown:
 
     def gains(self) -> tuple[Gain, ...]:
         """What removing heads did."""
+        return ()
+
+    def refined_gains(self) -> tuple[Gain, ...]:
+        """What refined masks did."""
         return ()
 
     def curves(self) -> tuple[Curve, ...]:
