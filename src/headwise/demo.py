@@ -26,9 +26,9 @@ def demo_plan(fast: bool = False) -> TargetedPlan:
         data="phrasebook",
         languages=FAST_LANGUAGES if fast else LANGUAGES,
         estimand="truncated",
-        budget=2500 if fast else 6000,
+        budget=2500 if fast else 7500,
     )
-    return TargetedPlan(scoring, refine=4 if fast else 8, randoms=3 if fast else 5)
+    return TargetedPlan(scoring, refine=4 if fast else 12, randoms=3 if fast else 5)
 
 
 def run_demo(out: str | os.PathLike[str], fast: bool = False, progress: Advance | None = None) -> TargetedStudy:

@@ -5,8 +5,8 @@ worth there, for two passes and all players at once, nearly right. At some bases
 they are really worth, and how far the gradient was off. The estimate is the mean of the gradients plus the mean of
 what the flips correct, each flip weighed by one over the chance that it was made. That chance depends on earlier
 rounds alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are
-less reliable, most of all to those that are still undecided, and some to every player in every round. Were the decided
-ones left out, their values would stay as rough as they were when they were decided.
+less reliable, most of all to those that are still undecided as long as these are many, and some to every player in
+every round. Were the decided ones left out, their values would stay as rough as they were when they were decided.
 
 For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
 The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
@@ -37,8 +37,6 @@ Confidence = Literal["betting", "asymptotic"]
 
 #: Share of the flips that all players get alike, whatever is known of them.
 _EVEN = 0.25
-#: Share that goes where gradients are least reliable, decided or not; the rest goes there among the undecided.
-_ALL = 0.5
 #: Flips of all players together that a player's own few are mixed with.
 _PRIOR = 8.0
 #: Flips of a player before its variance is to be trusted.
@@ -214,9 +212,11 @@ class StarRounds:
         n = len(self.problem.players)
         wanted = np.sqrt(self._residual() / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
-        open_ones = wanted * undecided if undecided.any() else wanted
-        shares = _ALL * wanted / wanted.sum() + (1 - _EVEN - _ALL) * open_ones / open_ones.sum()
-        return capped_shares(_EVEN / n + shares, self._flips)
+        # As much for them alone as they are of all: where few are left, more flips would decide hardly any of them.
+        apart = undecided.mean()
+        alone = wanted * undecided / (wanted * undecided).sum() if apart else 0.0
+        shares = apart * alone + (1 - apart) * wanted / wanted.sum()
+        return capped_shares(_EVEN / n + (1 - _EVEN) * shares, self._flips)
 
     def _choose(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
