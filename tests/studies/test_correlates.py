@@ -111,6 +111,26 @@ def test_without_scores_of_the_source_distances_are_left(gains: str, tmp_path: P
         run_correlates(CorrelatesPlan(gains, source="fr"), tmp_path / "other")
 
 
+def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None:
+    folder, more = Path(gains), {"de_pud": 4.0, "tr": 1.0, "sw": 2.0, "zh": 3.0}
+    figures = json.loads((folder / "targeted.json").read_text())
+    for language, found in figures["languages"].items():
+        refined = {**found["masks"]["targeted"], "value": found["base"] + more.get(language, 0.0)}
+        found["masks"]["refined"] = refined
+    (folder / "targeted.json").write_text(json.dumps(figures))
+    study = run_correlates(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
+    likeness = [LIKENESS[language] for language in study.traits]
+    assert study.correlates[0].rho == pytest.approx(stats.spearmanr(likeness, [more[name] for name in study.traits])[0])
+    assert load_correlates(study.folder) == study
+
+
+def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
+    with pytest.raises(HeadwiseError, match="'mask' is one of targeted, refined, not 'random'"):
+        CorrelatesPlan(gains, mask="random")
+    with pytest.raises(HeadwiseError, match="has no refined mask: choose another 'mask'"):
+        run_correlates(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
+
+
 def test_few_languages_are_refused(tmp_path: Path) -> None:
     few = {name: gain for name, gain in GAINS.items() if name != "zh"}
     folder = save_targeted(tmp_path / "few", few, scores_by_language({name: VALUES[name] for name in few}))
@@ -170,7 +190,7 @@ def test_p_values_are_the_share_of_all_permutations() -> None:
     ("text", "message"),
     [
         ("study: correlates", "'gains' is missing"),
-        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, resamples, source"),
+        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, mask, resamples, source"),
     ],
 )
 def test_a_plan_of_correlates_has_no_scoring(tmp_path: Path, text: str, message: str) -> None:

@@ -19,7 +19,7 @@ from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
-from headwise.studies.outcomes import TargetedStudy, load_targeted
+from headwise.studies.outcomes import SIZED, TargetedStudy, load_targeted
 from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
@@ -41,21 +41,25 @@ class CorrelatesPlan:
 
     Attributes:
         gains: The run folder of a finished targeted study.
+        mask: The mask whose gains they are, `targeted` or `refined`.
         source: The language that the model was tuned on.
         typology: A CSV or TSV file with distances to the source: `language`, then a column of each kind. Without
             one the distances are those of URIEL, if the package `urielplus` is installed.
         resamples: Permutations behind each P-value.
 
     Raises:
-        HeadwiseError: The resamples are no whole number of at least 1.
+        HeadwiseError: There is no such mask, or the resamples are no whole number of at least 1.
     """
 
     gains: str
+    mask: str = "targeted"
     source: str = "en"
     typology: str | None = None
     resamples: int = 10_000
 
     def __post_init__(self) -> None:
+        if self.mask not in SIZED:
+            raise HeadwiseError(f"'mask' is one of {', '.join(SIZED)}, not {self.mask!r}")
         require_whole("resamples", self.resamples)
 
 
@@ -87,6 +91,7 @@ class CorrelatesStudy(Shown):
     Attributes:
         folder: The run folder.
         targeted: The study that the gains come from.
+        mask: The mask whose gains they are.
         source: The language that the model was tuned on.
         traits: Every other language's traits, by name; None where one is not known.
         correlates: How the gains go with each trait.
@@ -95,6 +100,7 @@ class CorrelatesStudy(Shown):
 
     folder: Path
     targeted: TargetedStudy
+    mask: str
     source: str
     traits: Mapping[str, Mapping[str, float | None]]
     correlates: tuple[Correlate, ...]
@@ -120,9 +126,9 @@ class CorrelatesStudy(Shown):
         rows = tuple((each.trait, each.languages, each.rho, each.low, each.high, each.p_value)
                      for each in self.correlates)  # fmt: skip
         note = f"P: by permuting the languages, each trait on its own; {self.source} itself is left out."
-        title = f"what the gain in {self.metric} goes with (Spearman)"
+        title = f"what the gain in {self.metric} by {self.mask} masks goes with (Spearman)"
         first = StudyTable("correlates", title, ("trait", "languages", "rho", "low", "high", "P"), rows, note)
-        gains, names = gain_of(self.targeted), [each.trait for each in self.correlates]
+        gains, names = gain_of(self.targeted, self.mask), [each.trait for each in self.correlates]
         lines = tuple((name, gains[name], *(row[trait] for trait in names)) for name, row in self.traits.items())
         return first, StudyTable(
             "traits", f"likeness and distance to {self.source}", ("language", "gain", *names), lines
@@ -143,6 +149,7 @@ class CorrelatesStudy(Shown):
             "version": VERSION,
             # From here to there, so that both can be moved together.
             "gains": os.path.relpath(self.targeted.folder, self.folder),
+            "mask": self.mask,
             "source": self.source,
             "traits": {language: dict(row) for language, row in self.traits.items()},
             "correlates": [dataclasses.asdict(each) for each in self.correlates],
@@ -170,8 +177,8 @@ def run_correlates(
     with open_run(folder, {**asked, "study": "correlates", **dataclasses.asdict(plan)}):
         traits, notes = find_traits(plan, targeted)
         study = CorrelatesStudy(
-            folder, targeted, plan.source, traits, correlate(gain_of(targeted), traits, plan.resamples),
-            (*targeted.notes, *notes),
+            folder, targeted, plan.mask, plan.source, traits,
+            correlate(gain_of(targeted, plan.mask), traits, plan.resamples), (*targeted.notes, *notes),
         )  # fmt: skip
         write_json(folder / FIGURES, study.to_dict())
         save_tables(study.tables(), folder)
@@ -189,12 +196,21 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         found = tuple(Correlate(**each) for each in data["correlates"])
         targeted = load_targeted(Path(os.path.normpath(folder / data["gains"])))
-        return CorrelatesStudy(folder, targeted, data["source"], data["traits"], found, tuple(data["notes"]))
+        return CorrelatesStudy(
+            folder, targeted, data["mask"], data["source"], data["traits"], found, tuple(data["notes"])
+        )
 
 
-def gain_of(targeted: TargetedStudy) -> dict[str, float]:
-    """What each language gains without its harmful heads, in percentage points."""
-    return {each.language: each.difference for each in targeted.gains()}
+def gain_of(targeted: TargetedStudy, mask: str) -> dict[str, float]:
+    """What each language gains by a mask, in percentage points.
+
+    Raises:
+        HeadwiseError: There is no such mask of a language.
+    """
+    gains = {language: found.gain(mask) for language, found in targeted.languages.items()}
+    if lacking := [language for language, gain in gains.items() if gain is None]:
+        raise HeadwiseError(f"{targeted.folder}: {lacking[0]} has no {mask} mask: choose another 'mask'")
+    return {language: gain for language, gain in gains.items() if gain is not None}
 
 
 def find_traits(plan: CorrelatesPlan, targeted: TargetedStudy) -> tuple[Distances, tuple[str, ...]]:
