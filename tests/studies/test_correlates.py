@@ -190,7 +190,7 @@ def test_p_values_are_the_share_of_all_permutations() -> None:
     ("text", "message"),
     [
         ("study: correlates", "'gains' is missing"),
-        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, mask, resamples, source"),
+        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, mask, resamples"),
     ],
 )
 def test_a_plan_of_correlates_has_no_scoring(tmp_path: Path, text: str, message: str) -> None:
