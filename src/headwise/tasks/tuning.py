@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -243,8 +244,10 @@ class _Run:
         self.step, self.tokens = saved["step"], saved["tokens"]
         self.best_epoch, self.best_value = saved["best"]
         self.history = [tuple(entry) for entry in saved["history"]]
-        for _ in range(self.step):
-            self.schedule.step()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step", UserWarning)
+            for _ in range(self.step):  # wound forward: the optimizer made these steps before the restart
+                self.schedule.step()
         return int(saved["epochs"])
 
 
