@@ -172,6 +172,8 @@ def _judge(
 
 def _judge_random(plan: TargetedPlan, bench: Bench, language: str, base: Array, mask: HeadMask, seed: int) -> float:
     """The metric under one random mask, by its difference to the base on the examples that it is judged on."""
+    if not mask.off:
+        return bench.value(base)
     if plan.random_examples is None or plan.random_examples >= len(base):
         return bench.value(bench.statistics(language, mask))
     only = np.sort(np.random.default_rng([seed, 11]).permutation(len(base))[: plan.random_examples])
