@@ -223,8 +223,9 @@ def test_fields_of_a_plan_can_be_changed() -> None:
         ("=3", "=3: a change is FIELD=VALUE"),
         ("study=curves", "study=curves: a change is FIELD=VALUE"),
         ("options={", "options={: not YAML after '='"),
-        ("colour=red", "nothing is called 'colour'"),
-        ("budget=much", "'budget' is a number, not 'much'"),
+        ("colour=red", "^--set colour=red: nothing is called 'colour'"),
+        ("budget=much", "^--set budget=much: 'budget' is a number, not 'much'"),
+        ("languages=", "^--set languages=: 'languages' is text, not None"),
     ],
 )
 def test_mistakes_in_changes_are_named(change: str, message: str) -> None:

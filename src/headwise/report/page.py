@@ -16,7 +16,10 @@ from headwise.report.palette import colour_rules
 from headwise.report.tables import commands_section, cost_section, provenance_section
 
 _TARGETED = "Each language without what is decided to be harmful in it, on data that nothing was chosen on."
-_REFINED = "Each language without what hurts given all else that is off, chosen on the examples that were scored on."
+_REFINED = (
+    "Each language without what hurts given all else that is off: chosen on the examples that were scored on, judged on "
+    "others."
+)
 
 
 def write_report(path: str | os.PathLike[str], report: Report) -> None:

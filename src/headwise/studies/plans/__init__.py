@@ -66,7 +66,7 @@ def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
         raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
     if isinstance(plan, dict):
         plan.update(_read_change(each) for each in changes)
-    return _checked(path, plan)
+    return _checked(path, plan, {each.partition("=")[0]: f"--set {each}" for each in changes})
 
 
 def _read_change(text: str) -> tuple[str, Any]:
@@ -82,7 +82,8 @@ def _read_change(text: str) -> tuple[str, Any]:
     return field, read
 
 
-def _checked(path: Path, plan: Any) -> Any:
+def _checked(path: Path, plan: Any, changed: Mapping[str, str]) -> Any:
+    """The plan of what was read; a mistake is that of the file, or of the change that brought the field in."""
     kind = KINDS.get(str(plan.pop("study", None))) if isinstance(plan, dict) else None
     if kind is None:
         raise HeadwiseError(f"{path}: not a plan: it must say 'study: KIND', one of {', '.join(KINDS)}")
@@ -91,22 +92,23 @@ def _checked(path: Path, plan: Any) -> Any:
     known = {*own, *(_SCORING if scored else ())}
     for key in plan:
         if key not in known:
-            raise HeadwiseError(f"{path}: nothing is called {key!r}: choose from {', '.join(sorted(known))}")
+            where = changed.get(key, path)
+            raise HeadwiseError(f"{where}: nothing is called {key!r}: choose from {', '.join(sorted(known))}")
     required = [name for name, each in own.items() if each.default is each.default_factory is dataclasses.MISSING]
     for key in (*(("model", "task", "data") if scored else ()), *required):
         if key not in plan:
             raise HeadwiseError(f"{path}: {key!r} is missing")
     chosen = {key: plan.pop(key) for key in own if key in plan}
-    _check_types(path, kind.plan, chosen)
+    _check_types(path, kind.plan, chosen, changed)
     if not scored:
         return kind.plan(**chosen)
-    _check_types(path, ScoringPlan, plan)
+    _check_types(path, ScoringPlan, plan, changed)
     if plan["data"] == "default":
         plan["data"] = _data_folder(path)
     return kind.plan(ScoringPlan(**plan), **chosen)
 
 
-def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any]) -> None:
+def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any], changed: Mapping[str, str]) -> None:
     """Make sure that YAML has read every value as what it is to be; lists are for the plans themselves to check."""
     hints = get_type_hints(plan)
     for name, value in values.items():
@@ -115,7 +117,8 @@ def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any]) -> None
         known = [_TYPES[part] for part in parts if part in _TYPES]
         if known and not any(type(value) in types for types, _ in known):
             mend = ": put it in quotes" if str in parts and not isinstance(value, list | dict) else ""
-            raise HeadwiseError(f"{path}: {name!r} is {' or '.join(words for _, words in known)}, not {value!r}{mend}")
+            kinds = " or ".join(words for _, words in known)
+            raise HeadwiseError(f"{changed.get(name, path)}: {name!r} is {kinds}, not {value!r}{mend}")
 
 
 def _data_folder(path: Path) -> str:
