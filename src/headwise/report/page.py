@@ -17,8 +17,8 @@ from headwise.report.tables import commands_section, cost_section, provenance_se
 
 _TARGETED = "Each language without what is decided to be harmful in it, on data that nothing was chosen on."
 _REFINED = (
-    "Each language without what hurts given all else that is off: chosen on the examples that were scored on, judged on "
-    "others."
+    "Each language without what hurts given all else that is off: chosen on the examples that were scored on, "
+    "judged on others."
 )
 
 
