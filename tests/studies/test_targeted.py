@@ -161,6 +161,9 @@ def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) ->
     for column in ("targeted", "random as targeted"):
         assert float(rows["mean gain"][column]) == np.mean(list(gains.values()))
         assert float(rows["worst gain"][column]) == gains["sw"]
+    header, _, english, *_ = (tmp_path / "targeted.md").read_text(encoding="utf-8").splitlines()
+    assert header == "| language | none | targeted off | targeted | P | random as targeted |"
+    assert english == "| en | 0.00 | 2 | 0.33 | 0.500 | 0.33 ± 0.0 |"
 
 
 def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:

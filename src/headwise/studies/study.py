@@ -177,29 +177,40 @@ def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
 
 
 def as_markdown(table: StudyTable) -> str:
-    """A table as text that a person can read and a page can show.
+    """A table as text that a person can read and a page can show, with P-values in columns of their own.
 
     Example:
-        >>> print(as_markdown(StudyTable("one", "", ("language", "gain"), (("zh", Figure(1.5, signed=True)),))), end="")
-        | language | gain |
-        |---|---|
-        | zh | +1.50 |
+        >>> gain = Figure(1.5, difference=1.5, p_value=0.012, signed=True)
+        >>> print(as_markdown(StudyTable("one", "", ("language", "gain"), (("zh", gain), ("de", None)))), end="")
+        | language | gain | P |
+        |---|---|---|
+        | zh | +1.50 + | 0.012 |
+        | de |  |  |
     """
-    rows = [table.columns, ("---",) * len(table.columns), *(tuple(map(show_cell, row)) for row in table.rows)]
-    lines = ["|" + "|".join(cells) + "|" if cells[0] == "---" else f"| {' | '.join(cells)} |" for cells in rows]
-    return "".join(f"{line}\n" for line in lines)
+    wanted = _columns(table, ("p_value",))
+    header = ["P" if part else table.columns[place] for place, part in wanted]
+    rows = [[_show_part(row[place], part) for place, part in wanted] for row in table.rows]
+    rule = "|" + "---|" * len(wanted) + "\n"
+    head, *lines = [f"| {' | '.join(cells)} |\n" for cells in [header, *rows]]
+    return head + rule + "".join(lines)
 
 
 def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
     """The rows with each figure in as many columns as it has parts."""
     extras = {"difference": "gain", "p_value": "P", "spread": "sd"}
+    wanted = _columns(table, tuple(extras))
+    header = [f"{table.columns[place]} {extras[part]}" if part else table.columns[place] for place, part in wanted]
+    return [list(header), *([_part(row[place], part) for place, part in wanted] for row in table.rows)]
+
+
+def _columns(table: StudyTable, parts: Sequence[str]) -> list[tuple[int, str]]:
+    """The columns of a table, each followed by those parts of its figures that there are: place and part."""
     wanted: list[tuple[int, str]] = []
     for place in range(len(table.columns)):
         wanted.append((place, ""))
         figures = [row[place] for row in table.rows if isinstance(row[place], Figure)]
-        wanted += [(place, part) for part in extras if any(getattr(each, part) is not None for each in figures)]
-    header = [f"{table.columns[place]} {extras[part]}" if part else table.columns[place] for place, part in wanted]
-    return [list(header), *([_part(row[place], part) for place, part in wanted] for row in table.rows)]
+        wanted += [(place, part) for part in parts if any(getattr(each, part) is not None for each in figures)]
+    return wanted
 
 
 def _part(cell: Cell, part: str) -> str | int | float | None:
@@ -207,3 +218,13 @@ def _part(cell: Cell, part: str) -> str | int | float | None:
         found: float | None = getattr(cell, part or "value")
         return found
     return None if part else cell
+
+
+def _show_part(cell: Cell, part: str) -> str:
+    """A cell, or the P-value of its figure, to read."""
+    if not part:
+        return show_cell(cell)
+    p_value = _part(cell, part)
+    if not isinstance(p_value, float):
+        return ""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
