@@ -5,15 +5,17 @@ Shapley value, which all of the methods can estimate. The truth is a long run of
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
 its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
-tmab alone, and the first of them for the best of the peers.
+tmab alone, and the first of them for the best of the peers. Where a permutation of tmab's whole sample does not fit
+into any of them, it gets the units for two. With `--out` what was measured is kept, and the same command goes on.
 
-    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000]
+    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000] [--out RUN]
 """
 
 import argparse
 import dataclasses
 import itertools
 import json
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwise import HeadScores, find_heads
 from headwise.data.opening import open_dataset
@@ -31,9 +34,11 @@ from headwise.methods.peers import Captum, Shapiq
 from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
 from headwise.results import load_scores
+from headwise.runs import Journal, open_run
 from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
+Array = NDArray[np.float64]
 SEED, TRUTH_SEED = 1, 999
 PEERS: dict[str, Callable[..., Method]] = {
     "captum": Captum,
@@ -58,9 +63,9 @@ class Entry:
     signs: float
 
     @property
-    def at_budget(self) -> float:
-        """The squared error at exactly the budget."""
-        return self.error * self.units / self.budget
+    def per_unit(self) -> float:
+        """The squared error of one unit, as that of an average falls: what methods are compared by."""
+        return self.error * self.units
 
 
 def main() -> None:
@@ -73,17 +78,20 @@ def main() -> None:
     parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
     parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
+    parser.add_argument("--out", type=Path, help="keep what is measured in this run folder, and go on from there")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
         options.languages, options.budgets, options.long, options.truth = "zh", "1500", "", 3000.0
     budgets, long = ([float(each) for each in text.split(",") if each] for text in (options.budgets, options.long))
     entries: dict[str, list[Entry]] = {}
-    for language in options.languages.split(","):
-        problem = make_problem(options.data, language, options.bfloat16)
-        truth = find_truth(problem, language, options.truth_from, options.truth)
-        entries[language] = compare(problem, truth, budgets, long)
-        show(language, problem, truth, entries[language])
+    config = {"seed": SEED, **{name: getattr(options, name) for name in ("data", "truth", "truth_from", "bfloat16")}}
+    with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
+        for language in options.languages.split(","):
+            problem = make_problem(options.data, language, options.bfloat16)
+            truth = find_truth(problem, language, options.truth_from, options.truth)
+            entries[language] = compare(problem, truth, budgets, long, run.journal)
+            show(language, problem, truth, entries[language])
     if options.plot is not None:
         draw_plot(entries, options.plot)
     print(json.dumps(summary(entries)))
@@ -115,44 +123,51 @@ def find_truth(problem: Problem, language: str, folders: str, units: float) -> H
     return dataclasses.replace(runs[0], value=tuple(value), stderr=tuple(stderr), provenance=total)
 
 
-def compare(problem: Problem, truth: HeadScores, budgets: list[float], long: list[float]) -> list[Entry]:
+def compare(
+    problem: Problem, truth: HeadScores, budgets: list[float], long: list[float], journal: Journal
+) -> list[Entry]:
     """Every method within every budget that it is tried with."""
     found: list[Entry] = []
 
-    def note(name: str, budget: float, scores: HeadScores, seconds: float) -> None:
-        found.append(measure(name, budget, scores, seconds, truth))
-        print(f"{found[-1]}", flush=True)
-
-    ours = {
-        "stars": (find_method("stars"), budgets + long),
-        "gradient-screen": (find_method("gradient-screen"), budgets),
-        "permutation": (find_method("permutation"), budgets),
-        "tmab": (find_method("tmab"), budgets + long),  # as in the paper, every coalition on up to 512 examples
-        "tmab, 32 examples": (find_method("tmab", sample=32), budgets),
-    }
-    for name, (method, chosen) in ours.items():
-        for budget, scores, seconds in snapshots(method, problem, chosen):
-            note(name, budget, scores, seconds)
+    def note(name: str, method: Method, chosen: Sequence[float]) -> None:
+        kept = journal.once(
+            f"{problem.language} {name} {chosen}", lambda: measure(snapshots(method, problem, chosen), truth)
+        )
+        for row in kept["rows"].tolist():
+            found.append(Entry(name, *row))
+            print(f"{found[-1]}", flush=True)
         if name == "tmab":
-            print(tmab_cost(problem, truth, scores), flush=True)
+            print(tmab_cost(problem, truth, kept["variance"]), flush=True)
+
+    tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
+    note("stars", find_method("stars"), budgets + long)
+    note("gradient-screen", find_method("gradient-screen"), budgets)
+    note("permutation", find_method("permutation"), budgets)
+    note("tmab", tmab, budgets + with_two_walks(long, tmab.start(problem, SEED).next_units))
+    note("tmab, 32 examples", find_method("tmab", sample=32), budgets)
     peers = {f"{name}, {way[0]}": (make, way) for (name, make), way in itertools.product(PEERS.items(), WAYS)}
     for budget in budgets + long[:1]:
         if budget in long:  # the best so far alone
-            [best] = [min((e for e in found if e.method in peers and e.units > 0), key=lambda each: each.at_budget)]
+            best = min((each for each in found if each.method in peers), key=lambda each: each.per_unit)
             peers = {best.method: peers[best.method]}
         for name, (make, (_, examples, fresh)) in peers.items():
-            start = time.monotonic()
-            peer: Method = make(units=budget, examples_per_coalition=examples, fresh=fresh)
-            note(name, budget, score(peer, problem, Budget(budget), seed=SEED), time.monotonic() - start)
+            note(name, make(units=budget, examples_per_coalition=examples, fresh=fresh), [budget])
     return found
 
 
-def tmab_cost(problem: Problem, truth: HeadScores, scores: HeadScores) -> str:
+def with_two_walks(budgets: list[float], walk: float) -> list[float]:
+    """The budgets, and one more for two permutations where not even one is within them."""
+    return [*budgets, 2 * walk] if budgets and walk > max(budgets) else budgets
+
+
+def tmab_cost(problem: Problem, truth: HeadScores, variance: Array) -> str:
     """What tmab would cost to the end: from its own variances, the true values and its bound, not measured."""
+    known = np.isfinite(variance)
+    if not known.any():
+        return "tmab to the end: it takes two permutations to tell"
     method = Tmab()
     odds = np.log(3 / method.error_rate)
-    variance = np.array(scores.stderr) ** 2 * np.array(scores.count)
-    slow = np.sqrt(2 * odds * np.where(np.isfinite(variance), variance, np.nanmedian(variance)))
+    slow = np.sqrt(2 * odds * np.where(known, variance, np.median(variance[known])))
     size, fast = np.abs(truth.values()), 3 * method.value_range * odds
     walks = ((slow + np.sqrt(slow**2 + 4 * fast * size)) / (2 * size)) ** 2  # where slow/√t + fast/t falls to size
     units = walks * min(method.sample, len(problem.examples))
@@ -175,12 +190,20 @@ def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> lis
     return found
 
 
-def measure(name: str, budget: float, scores: HeadScores, seconds: float, truth: HeadScores) -> Entry:
-    """The mean squared error of scores, and the share of right signs where the truth is clear."""
-    error = float(np.mean((scores.values() - truth.values()) ** 2 - np.array(truth.stderr) ** 2))
+def measure(looks: Sequence[tuple[float, HeadScores, float]], truth: HeadScores) -> dict[str, Array]:
+    """The mean squared error of scores, and the share of right signs where the truth is clear.
+
+    Returns:
+        `rows`, an entry each without its name, and `variance` of a single observation of every player.
+    """
     where = clear(truth.values(), np.array(truth.stderr))
-    signs = sign_agreement(scores.values(), truth.values(), where).share
-    return Entry(name, budget, scores.provenance.units, seconds, error, signs)
+    rows = []
+    for budget, scores, seconds in looks:
+        error = float(np.mean((scores.values() - truth.values()) ** 2 - np.array(truth.stderr) ** 2))
+        signs = sign_agreement(scores.values(), truth.values(), where).share
+        rows.append((budget, scores.provenance.units, seconds, error, signs))
+    last = looks[-1][1]
+    return {"rows": np.array(rows), "variance": np.array(last.stderr) ** 2 * np.array(last.count)}
 
 
 def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[Entry]) -> None:
@@ -201,17 +224,16 @@ def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[E
 
 
 def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
-    """How many times the error of stars others have, at the largest budget of both: the least favourable language."""
+    """How many times the error of stars others have, where both have spent most: the least favourable language."""
     to_tmab, to_peer, signs = [], [], []
     for found in entries.values():
-        errors = {(each.method, each.budget): each.at_budget for each in found if each.units > 0}
-        stars = {budget: error for (name, budget), error in errors.items() if name == "stars"}
-        peers = [key for key in errors if key[0].startswith(("shapiq", "captum"))]
-        most = max(budget for _, budget in peers)
-        to_peer.append(min(errors[key] for key in peers if key[1] == most) / stars[most])
-        # Only where tmab had the units for a permutation at all.
-        walked = [budget for name, budget in errors if name == "tmab" and np.isfinite(errors[name, budget])]
-        to_tmab += [errors["tmab", max(walked)] / stars[max(walked)]] if walked else []
+        done = [each for each in found if np.isfinite(each.error)]  # tmab may not have had the units for a permutation
+        stars = {each.budget: each.per_unit for each in done if each.method == "stars"}
+        peers = [each for each in done if each.method.startswith(("shapiq", "captum"))]
+        most = max(each.budget for each in peers)
+        to_peer.append(min(each.per_unit for each in peers if each.budget == most) / stars[most])
+        walked = [each for each in done if each.method == "tmab"]
+        to_tmab += [walked[-1].per_unit / stars[min(walked[-1].budget, max(stars))]] if walked else []
         signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
     return {
         "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,
