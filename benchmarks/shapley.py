@@ -5,8 +5,9 @@ Shapley value, which all of the methods can estimate. The truth is a long run of
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
 its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
-tmab alone, and the first of them for the best of the peers. Where a permutation of tmab's whole sample does not fit
-into any of them, it gets the units for two. With `--out` what was measured is kept, and the same command goes on.
+tmab alone, and the first of them for the best of the peers, with fewer and with more examples. Where a permutation of
+tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` what was measured is kept,
+and the same command goes on.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000] [--out RUN]
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +50,15 @@ PEERS: dict[str, Callable[..., Method]] = {
     "shapiq SVARM": partial(Shapiq, approximator="SVARM"),
 }
 #: Ways to value a coalition that peers are tried with: the best of them counts.
-WAYS = (("a new example each", 1, True), ("8 examples", 8, False))
+WAYS: dict[str, dict[str, Any]] = {
+    "a new example each": {"examples_per_coalition": 1, "fresh": True},
+    "8 examples": {"examples_per_coalition": 8},
+}
+#: The same for a larger budget, in which 8 examples may be too few to stand for all.
+LONG_WAYS: dict[str, dict[str, Any]] = {
+    "8 examples": {"examples_per_coalition": 8},
+    "32 examples": {"examples_per_coalition": 32},
+}
 
 
 @dataclass(frozen=True)
@@ -129,15 +139,17 @@ def compare(
     """Every method within every budget that it is tried with."""
     found: list[Entry] = []
 
-    def note(name: str, method: Method, chosen: Sequence[float]) -> None:
+    def note(name: str, method: Method, chosen: Sequence[float], stretch: float = 1.0) -> Entry:
         kept = journal.once(
-            f"{problem.language} {name} {chosen}", lambda: measure(snapshots(method, problem, chosen), truth)
+            f"{problem.language} {name} {chosen}",
+            lambda: measure(snapshots(method, problem, [stretch * budget for budget in chosen]), truth),
         )
-        for row in kept["rows"].tolist():
-            found.append(Entry(name, *row))
+        for budget, row in zip(chosen, kept["rows"].tolist(), strict=True):
+            found.append(Entry(name, budget, *row))
             print(f"{found[-1]}", flush=True)
         if name == "tmab":
             print(tmab_cost(problem, truth, kept["variance"]), flush=True)
+        return found[-1]
 
     tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
     note("stars", find_method("stars"), budgets + long)
@@ -145,13 +157,17 @@ def compare(
     note("permutation", find_method("permutation"), budgets)
     note("tmab", tmab, budgets + with_two_walks(long, tmab.start(problem, SEED).next_units))
     note("tmab, 32 examples", find_method("tmab", sample=32), budgets)
-    peers = {f"{name}, {way[0]}": (make, way) for (name, make), way in itertools.product(PEERS.items(), WAYS)}
-    for budget in budgets + long[:1]:
-        if budget in long:  # the best so far alone
-            best = min((each for each in found if each.method in peers), key=lambda each: each.per_unit)
-            peers = {best.method: peers[best.method]}
-        for name, (make, (_, examples, fresh)) in peers.items():
-            note(name, make(units=budget, examples_per_coalition=examples, fresh=fresh), [budget])
+    for budget in budgets:
+        tried = {
+            (peer, way): note(f"{peer}, {way}", PEERS[peer](units=budget, **WAYS[way]), [budget])
+            for peer, way in itertools.product(PEERS, WAYS)
+        }
+    for budget in long[:1]:
+        peer, way = min(tried, key=lambda each: tried[each].per_unit)
+        # Peers plan for whole passes, but the engine shares work between coalitions: they may spend all of the budget.
+        stretch = tried[peer, way].budget / tried[peer, way].units
+        for way, how in LONG_WAYS.items():
+            note(f"{peer}, {way}", PEERS[peer](units=stretch * budget, **how), [budget], stretch)
     return found
 
 
@@ -178,31 +194,31 @@ def tmab_cost(problem: Problem, truth: HeadScores, variance: Array) -> str:
     )
 
 
-def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> list[tuple[float, HeadScores, float]]:
-    """One run of a method, looked at when each budget is spent: (budget, scores, seconds)."""
+def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> list[tuple[HeadScores, float]]:
+    """One run of a method, looked at when each budget is spent: scores and seconds."""
     rounds, units, drawn, start, found = method.start(problem, SEED), 0.0, 0, time.monotonic(), []
     for budget in budgets:
         while not rounds.done and units + rounds.next_units <= budget:
             arrays, count = rounds.draw(drawn)
             rounds.absorb(arrays)
             units, drawn = units + float(arrays["units"]), drawn + count
-        found.append((budget, rounds.scores(units, SEED), time.monotonic() - start))
+        found.append((rounds.scores(units, SEED), time.monotonic() - start))
     return found
 
 
-def measure(looks: Sequence[tuple[float, HeadScores, float]], truth: HeadScores) -> dict[str, Array]:
+def measure(looks: Sequence[tuple[HeadScores, float]], truth: HeadScores) -> dict[str, Array]:
     """The mean squared error of scores, and the share of right signs where the truth is clear.
 
     Returns:
-        `rows`, an entry each without its name, and `variance` of a single observation of every player.
+        `rows`, an entry each without method and budget, and `variance` of a single observation of every player.
     """
     where = clear(truth.values(), np.array(truth.stderr))
     rows = []
-    for budget, scores, seconds in looks:
+    for scores, seconds in looks:
         error = float(np.mean((scores.values() - truth.values()) ** 2 - np.array(truth.stderr) ** 2))
         signs = sign_agreement(scores.values(), truth.values(), where).share
-        rows.append((budget, scores.provenance.units, seconds, error, signs))
-    last = looks[-1][1]
+        rows.append((scores.provenance.units, seconds, error, signs))
+    last = looks[-1][0]
     return {"rows": np.array(rows), "variance": np.array(last.stderr) ** 2 * np.array(last.count)}
 
 
