@@ -105,7 +105,7 @@ def test_a_mask_that_stays_as_it_was_keeps_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path
 ) -> None:
     falling = iter([0.4, 0.5])  # of the best mask, then of the one at the start
-    monkeypatch.setattr("headwise.refinement._Search.hard_value", lambda *_: next(falling))
+    monkeypatch.setattr("headwise.refinement.refining._Search.hard_value", lambda *_: next(falling))
     assert run(monkeypatch, "refine", scored, "--languages", "sw", "--json") == 0
     found = printed(capsys)["languages"]["sw"]
     assert found["verdict"] == "as it was"

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control  # type: ignore[import-untyped]
 
 from headwise.errors import HeadwiseError
 from headwise.stats.betting import SignTest
-from headwise.stats.multiple import Correction, Decision, bonferroni, closed, decide, e_bh, holm, p_values
+from headwise.stats.multiple import Correction, Decision, bh, bonferroni, closed, decide, e_bh, holm, p_values
 from tests.stats.populations import allowed
 
 evidence = st.lists(st.floats(0, 200), min_size=1, max_size=7)
@@ -40,6 +41,15 @@ def test_e_bh_is_its_definition(e: list[float], alpha: float) -> None:
     found = e_bh(e, alpha)
     assert found.sum() == k
     assert sorted(np.array(e)[found], reverse=True) == largest[:k]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.01, 0.5))
+def test_bh_is_that_of_scipy(p: list[float], alpha: float) -> None:
+    adjusted = false_discovery_control(p)
+    # At the very border rounding may decide.
+    assert all(
+        flag == (each <= alpha) or abs(each - alpha) < 1e-9 for flag, each in zip(bh(p, alpha), adjusted, strict=True)
+    )
 
 
 def test_corrections_are_nested() -> None:

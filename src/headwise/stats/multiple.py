@@ -106,6 +106,20 @@ def closed(e_values: ArrayLike, error_rate: float) -> Flags:
     return np.asarray(e - 1 / error_rate >= lacking.sum())  # a claim that passes lacks nothing itself
 
 
+def bh(p_values: ArrayLike, error_rate: float) -> Flags:
+    """Benjamini and Hochberg's procedure: the k smallest of m p-values, for the largest k with all at `k·error_rate/m`.
+
+    Controls the FDR where claims are independent, or depend on one another positively.
+
+    Example:
+        >>> bh([0.01, 0.04, 0.6, 0.9], error_rate=0.1).tolist()
+        [True, True, False, False]
+    """
+    p = _checked(p_values, error_rate)
+    order = np.argsort(p, kind="stable")
+    return _up_to_last(order, p[order] <= error_rate * np.arange(1, len(p) + 1) / len(p))
+
+
 def e_bh(e_values: ArrayLike, error_rate: float) -> Flags:
     """The e-BH procedure: the k largest of m e-values, for the largest k with all of them at `m/(k·error_rate)`.
 
@@ -117,10 +131,7 @@ def e_bh(e_values: ArrayLike, error_rate: float) -> Flags:
     """
     e = _checked(e_values, error_rate)
     order = np.argsort(-e, kind="stable")
-    reached = np.flatnonzero(e[order] >= len(e) / (error_rate * np.arange(1, len(e) + 1)))
-    rejected = np.zeros(len(e), dtype=np.bool_)
-    rejected[order[: reached[-1] + 1 if len(reached) else 0]] = True
-    return rejected
+    return _up_to_last(order, e[order] >= len(e) / (error_rate * np.arange(1, len(e) + 1)))
 
 
 def p_values(e_values: ArrayLike) -> Array:
@@ -152,6 +163,14 @@ def _checked(values: ArrayLike, error_rate: float) -> Array:
     if checked.ndim != 1 or not (checked >= 0).all():
         raise HeadwiseError("evidence is a list of numbers, none of them negative or missing")
     return checked
+
+
+def _up_to_last(order: NDArray[np.int64], passed: Flags) -> Flags:
+    """The claims up to the last in order that passes, whether those before it do or not."""
+    reached = np.flatnonzero(passed)
+    rejected = np.zeros(len(order), dtype=np.bool_)
+    rejected[order[: reached[-1] + 1 if len(reached) else 0]] = True
+    return rejected
 
 
 def _decision(harmful: bool, helpful: bool) -> Decision:

@@ -1,115 +1,17 @@
-"""Refining a mask: what hurts given what is off goes too, and nothing goes for noise."""
+"""Refining the masks of a model: nothing is measured twice, and what is chosen is what was measured."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from headwise import HeadMask, HeadwiseError
 from headwise.methods import Problem
-from headwise.refinement import Refined, RefinementPlan, choose_flips, climb, refine_mask, refine_run
+from headwise.refinement import Refined, RefinementPlan, refine_mask, refine_run
 from headwise.runs import open_run
 from headwise.scoring import ScoringPlan, make_problems, plan_of, run_scoring
 from tests.scoring_world import Dawdler, save_data, save_model
-
-Array = NDArray[np.float64]
-
-
-@dataclass
-class Hill:
-    """A value of gates with its true gradient, the same for both halves but for noise of opposite signs."""
-
-    own: Array
-    pairs: Array
-    noise: float = 0.0
-    plan: RefinementPlan = field(default_factory=RefinementPlan)
-
-    def value(self, on: NDArray[np.bool_]) -> float:
-        return float(on @ self.own + on @ self.pairs @ on / 2)
-
-    def measure(self, on: NDArray[np.bool_]) -> tuple[float, Array]:
-        slope = self.own + self.pairs @ on
-        shift = self.noise * np.where(np.arange(len(on)) % 2, 1.0, -1.0)
-        return self.value(on), np.stack([slope + shift, slope - shift])
-
-
-def hill(players: int = 30, pairs: float = 1.0, seed: int = 0) -> Hill:
-    draw = np.random.default_rng(seed)
-    common = np.triu(draw.normal(0, pairs / players**0.5, (players, players)), 1)
-    return Hill(draw.normal(0.3, 1, players), common + common.T)
-
-
-def test_without_pairs_all_that_hurts_goes_and_nothing_else() -> None:
-    found = hill(pairs=0.0)
-    best, steps = climb(found, np.ones(30, dtype=bool))
-    assert (best == (found.own > 0)).all()
-    assert steps[-1].value == pytest.approx(found.own.clip(0).sum())
-
-
-def test_what_should_not_have_gone_comes_back() -> None:
-    found = hill(pairs=0.0)
-    best, _ = climb(found, np.zeros(30, dtype=bool))
-    assert (best == (found.own > 0)).all()
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_kept_steps_only_rise_and_no_single_flip_is_left_that_helps(seed: int) -> None:
-    found = hill(seed=seed)
-    found.plan = RefinementPlan(rounds=60)
-    best, steps = climb(found, np.ones(30, dtype=bool))
-    kept = [step.value for step in steps if step.kept]
-    assert kept == sorted(kept)
-    assert found.value(best) == pytest.approx(kept[-1])
-    assert kept[-1] > kept[0]
-    for player in range(30):
-        flipped = best.copy()
-        flipped[player] ^= True
-        assert found.value(flipped) <= found.value(best) + 1e-9
-
-
-@dataclass
-class BentHill(Hill):
-    """One with players whose slopes promise what does not hold: to go without them costs more."""
-
-    costs: tuple[float, ...] = ()
-
-    def value(self, on: NDArray[np.bool_]) -> float:
-        return super().value(on) - float(np.dot(self.costs, ~on))
-
-
-def test_a_flip_that_did_not_hold_does_not_stand_in_the_way_of_others() -> None:
-    found = BentHill(np.array([-9.0, -8.0, -1.0]), np.zeros((3, 3)), costs=(10.0, 9.0, 0.0))
-    found.plan = RefinementPlan(width=1)
-    best, steps = climb(found, np.ones(3, dtype=bool))
-    assert best.tolist() == [True, True, False]
-    assert [step.kept for step in steps[:4]] == [True, False, False, True]
-
-
-def test_where_the_halves_contradict_one_another_nothing_changes() -> None:
-    found = Hill(np.full(20, 0.05), np.zeros((20, 20)), noise=0.5)
-    best, steps = climb(found, np.ones(20, dtype=bool))
-    assert best.all()
-    assert len(steps) == 1
-
-
-def test_chance_alone_is_seldom_taken_for_a_gain() -> None:
-    draw = np.random.default_rng(0)
-    gains = draw.normal(-1.0, 1.0, (500, 2, 40))  # every flip is a loss of 1, and each half is off by as much
-    taken = np.mean([len(choose_flips(each, 8)) > 0 for each in gains])
-    alone = np.mean([(each.mean(0) > 0).any() for each in gains])
-    assert taken < 0.2
-    assert alone > 0.9  # what one look at all examples would find
-
-
-def test_of_few_players_a_half_chooses_only_what_promises_something() -> None:
-    gains = np.array([[3.0, -0.2, -0.3], [-1.0, -0.1, -0.1]])  # one half speaks for the first, no half for the others
-    assert len(choose_flips(gains, width=8)) == 0
-    draw = np.random.default_rng(0)
-    taken = [len(choose_flips(each, 8)) > 0 for each in draw.normal(0.0, 1.0, (500, 2, 3))]
-    assert np.mean(taken) < 0.6  # 0.74 if every half had to choose all three
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +37,7 @@ def test_a_mask_that_accuracy_speaks_against_is_not_taken(problem: Problem, monk
     start = HeadMask.without(problem.heads, ["encoder.0.0"])
     worse = {True: 1.0, False: 0.5}  # the mask at the start is better than any other
     monkeypatch.setattr(
-        "headwise.refinement._Search.hard_value", lambda _, on: worse[bool((on == np.array(start.on)).all())]
+        "headwise.refinement.refining._Search.hard_value", lambda _, on: worse[bool((on == np.array(start.on)).all())]
     )
     found = refine_mask(problem, start)
     assert found.verdict == "as it was"

@@ -1,12 +1,4 @@
-"""Refining a mask: players are scored again given what is already off, because harm is not additive.
-
-At a mask, the gradient of the soft value says for two passes of each example what every player would change by going,
-or by coming back. Those that promise most are flipped, and the next pass shows whether the promise held. If not, the
-step is taken back, but not what it has shown: the gradients on the other side say what each of these flips is worth
-from there, the mean of both sides is nearly right, and of a single flip the worth is known. Then half as many are
-flipped, and twice as many again after a step that held. Two halves of the examples keep watch over one another: what
-one half would choose is valued by the other, and where that is no gain, there is nothing left to choose but noise.
-"""
+"""Refining the masks of a model: climbing over its examples, with every measurement kept."""
 
 import hashlib
 import json
@@ -14,66 +6,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwise.draws import Draws
-from headwise.errors import HeadwiseError, require_whole
+from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
+from headwise.refinement.climbing import Array, Measured, On, Progress, RefinementPlan, Step, climb, standard_error
 from headwise.results import REFINED, load_scores
 from headwise.rules import harmful_mask, mask_without
 from headwise.runs import Journal, open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scoring import Advance, make_problems, plan_of
-
-Array = NDArray[np.float64]
-On = NDArray[np.bool_]
-#: Called with the rounds done and the most that there can be.
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class RefinementPlan:
-    """How to refine.
-
-    Attributes:
-        rounds: Passes over the examples, at most.
-        width: Players flipped at once, at first.
-        examples: At most so many examples, drawn by the seed.
-        seed: Seed of the draw, and of the halves.
-
-    Raises:
-        HeadwiseError: A number is not whole, or too small.
-    """
-
-    rounds: int = 12
-    width: int = 8
-    examples: int = 512
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "width", "examples"):
-            require_whole(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
-class Step:
-    """A mask that was tried.
-
-    Attributes:
-        removed: Players that are off.
-        value: The soft value of the examples under it.
-        kept: Whether it was better than what was there before.
-    """
-
-    removed: int
-    value: float
-    kept: bool
 
 
 @dataclass(frozen=True)
@@ -179,97 +127,6 @@ def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem)
     return harmful_mask(scores, problem.heads)
 
 
-class Search(Protocol):
-    """What a climb asks about masks."""
-
-    @property
-    def plan(self) -> RefinementPlan:
-        """How to go about it."""
-
-    def measure(self, on: On) -> tuple[float, Array]:
-        """The value of a mask, and its gradients by two halves of the examples, (2, players)."""
-
-
-def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[On, tuple[Step, ...]]:
-    """Flip what promises most until nothing does: the best mask, (players,), and all that were tried."""
-    width, most = search.plan.width, search.plan.rounds
-    on, best, best_value = first, first, -np.inf
-    gains = alone = np.zeros((2, len(first)))  # what flips promise: among others, and each alone
-    steps: list[Step] = []
-    for number in range(most):
-        value, slopes = search.measure(on)
-        found = np.where(on, -slopes, slopes)  # what each flip promises from here, (2, players)
-        kept = value > best_value
-        steps.append(Step(int((~on).sum()), value, kept))
-        if kept:
-            best, best_value, width = on, value, min(2 * width, search.plan.width)
-            gains = alone = found
-        else:
-            flipped, width = on != best, max(width // 2, 1)
-            gains = learn(gains, found, flipped, value - best_value)
-            alone = np.where(flipped, value - best_value, alone) if flipped.sum() == 1 else alone
-        chosen = choose_flips(gains, width)
-        if not len(chosen):  # what did not hold among others may alone
-            chosen = choose_flips(alone, 1)
-        if progress is not None:
-            progress(number + 1, most)
-        if not len(chosen):
-            break
-        on = best.copy()
-        on[chosen] ^= True
-    return best, tuple(steps)
-
-
-def learn(gains: Array, beyond: Array, flipped: On, change: float) -> Array:
-    """What flips promise after some of them were made together and did not hold.
-
-    Args:
-        gains: What they promised before, by each half of the examples, (2, players).
-        beyond: What the flip of each player promises after them, (2, players): of one that was flipped, the way back.
-        flipped: The players that were flipped, (players,).
-        change: What the value changed by.
-
-    Example:
-        >>> gains, beyond = np.array([[4.0, 2.0], [4.0, 2.0]]), np.array([[6.0, -1.0], [8.0, -1.0]])
-        >>> learn(gains, beyond, np.array([True, True]), change=-0.5)
-        array([[-1. ,  1.5],
-               [-2. ,  1.5]])
-        >>> learn(gains, beyond, np.array([True, False]), change=-0.5)
-        array([[-0.5,  2. ],
-               [-0.5,  2. ]])
-    """
-    known = change if flipped.sum() == 1 else (gains - beyond) / 2
-    return np.where(flipped, known, gains)
-
-
-def choose_flips(gains: Array, width: int) -> NDArray[np.int64]:
-    """Which players to flip: those that promise most, if what one half of the examples chooses is a gain for the other.
-
-    Args:
-        gains: What the flip of each player promises, by each half of the examples, (2, players).
-        width: At most so many players. Halved until both halves agree that there is a gain.
-
-    Returns:
-        The players; none if the halves agree on no number of them.
-
-    Example:
-        >>> choose_flips(np.array([[3.0, 2.0, -1.0], [1.0, -2.0, 4.0]]), width=2)
-        array([0, 2])
-        >>> choose_flips(np.array([[3.0, 0.0], [-1.0, -1.0]]), width=2)
-        array([], dtype=int64)
-    """
-    while width > 0:
-        # Of few players the width may be more than promise anything: no half would choose the others.
-        [one, other] = [np.argsort(-each, kind="stable")[: min(width, int((each > 0).sum()))] for each in gains]
-        if gains[1][one].sum() + gains[0][other].sum() > 0:
-            mean = gains.mean(0)
-            best = np.argsort(-mean, kind="stable")[:width]
-            chosen: NDArray[np.int64] = best[mean[best] > 0]
-            return chosen
-        width //= 2
-    return np.empty(0, dtype=np.int64)
-
-
 class _Search:
     """Measurements of masks over the same examples, each kept in a journal under all that it depends on."""
 
@@ -281,18 +138,17 @@ class _Search:
         self.index = order[: plan.examples]
         self.units = 0.0
 
-    def measure(self, on: On) -> tuple[float, Array]:
-        """The soft value of a mask, and its mean gradients over each half of the examples, (2, players)."""
+    def measure(self, on: On) -> Measured:
+        """What a mask is worth by the soft value, and what each player is under it."""
 
         def compute() -> dict[str, Array]:
             values, slopes = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
             each = slopes.numpy().astype(np.float64)  # (examples, players)
-            halves = np.stack([each[::2].mean(0), each[1::2].mean(0)]) if len(each) > 1 else np.tile(each, (2, 1))
-            return {"value": values.double().mean().numpy(), "halves": halves}
+            return {"values": values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
 
         kept = self._kept(self.soft.game.name, on, compute)
         self.units += 2 * len(self.index)
-        return float(kept["value"]), kept["halves"]
+        return Measured(**kept)
 
     def hard_value(self, on: On) -> float:
         """The accuracy under a mask."""
@@ -314,4 +170,4 @@ class _Search:
             return compute()
         about = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
         name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-        return self.journal.once(f"refine {self.problem.language} {game} {name}", compute)
+        return self.journal.once(f"climb {self.problem.language} {game} {name}", compute)
