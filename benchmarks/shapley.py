@@ -122,7 +122,9 @@ def find_truth(problem: Problem, language: str, folders: str, units: float) -> H
     """A long run of stars, or the mean of several that are there already."""
     if not folders:
         return score(find_method("stars"), problem, Budget(units), TRUTH_SEED)
-    runs = [load_scores(folder)[language] for folder in folders.split(",")]
+    runs = [scores[language] for folder in folders.split(",") if language in (scores := load_scores(folder))]
+    if not runs:
+        raise SystemExit(f"--truth-from {folders}: none of these runs has scores of {language}")
     if any(run.provenance.estimand != problem.estimand.name or run.provenance.seed == SEED for run in runs):
         raise SystemExit(f"--truth-from takes runs of the {problem.estimand.name} value with seeds other than {SEED}")
     errors = np.array([run.stderr for run in runs])  # (runs, players)
