@@ -261,23 +261,33 @@ def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
 
 
 def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
-    """Error against units, one line for each method, one panel for each language."""
+    """Error against units: panels are languages, colours methods, symbols how coalitions are valued."""
     import plotly.graph_objects as go
+    from plotly.colors import qualitative
     from plotly.subplots import make_subplots
 
     figure = make_subplots(rows=1, cols=len(entries), subplot_titles=list(entries), shared_yaxes=True)
+    names = list(dict.fromkeys(each.method for found in entries.values() for each in found))
+    kinds, ways = ([*dict.fromkeys(name.partition(", ")[place] for name in names)] for place in (0, 2))
+    symbols = ("circle", "square", "x", "diamond", "cross")
     for column, found in enumerate(entries.values(), start=1):
-        for name in dict.fromkeys(each.method for each in found):
-            line = [each for each in found if each.method == name and each.units > 0 and each.error > 0]
+        for name in names:
+            kind, _, way = name.partition(", ")
+            line = [each for each in found if each.method == name and each.error > 0]
+            look = {
+                "marker": {"symbol": symbols[ways.index(way)], "size": 9},
+                "line": {"color": qualitative.D3[kinds.index(kind)], "width": 4 if kind == "stars" else 1.5},
+            }
+            x, y = [each.units for each in line], [each.error for each in line]
             figure.add_trace(
-                go.Scatter(
-                    x=[each.units for each in line], y=[each.error for each in line], name=name, mode="lines+markers"
-                ),
+                go.Scatter(x=x, y=y, name=name, legendgroup=name, showlegend=column == 1, mode="lines+markers", **look),
                 row=1,
                 col=column,
             )
-    figure.update_xaxes(type="log", title="units")
-    figure.update_yaxes(type="log", title="mean squared error")
+    figure.update_layout(template="plotly_white", width=1150, height=560)
+    figure.update_xaxes(type="log", title="units (passes of an example)", dtick=1)
+    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_yaxes(title="mean squared error", col=1)
     figure.write_html(path, include_plotlyjs=True)
 
 
