@@ -284,7 +284,7 @@ def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
                 row=1,
                 col=column,
             )
-    figure.update_layout(template="plotly_white", width=1150, height=560)
+    figure.update_layout(template="plotly_white", width=1150, height=640)
     figure.update_xaxes(type="log", title="units (passes of an example)", dtick=1)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     figure.update_yaxes(title="mean squared error", col=1)
