@@ -5,7 +5,7 @@ Shapley value, which all of the methods can estimate. The truth is a long run of
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
 its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
-tmab alone, and the first of them for the best of the peers, with fewer and with more examples. Where a permutation of
+tmab alone, and for the best of the peers, with fewer and with more examples. Where a permutation of
 tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` what was measured is kept,
 and the same command goes on.
 
@@ -164,7 +164,7 @@ def compare(
             (peer, way): note(f"{peer}, {way}", PEERS[peer](units=budget, **WAYS[way]), [budget])
             for peer, way in itertools.product(PEERS, WAYS)
         }
-    for budget in long[:1]:
+    for budget in long:
         peer, way = min(tried, key=lambda each: tried[each].per_unit)
         # Peers plan for whole passes, but the engine shares work between coalitions: they may spend all of the budget.
         stretch = tried[peer, way].budget / tried[peer, way].units
