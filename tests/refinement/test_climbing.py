@@ -7,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise.refinement import RefinementPlan
-from headwise.refinement.climbing import Measured, Promises, choose_flips, climb, standard_error
+from headwise.refinement.climbing import Estimates, Measured, choose_flips, climb, standard_error
 
 Array = NDArray[np.float64]
 
 
 @dataclass
 class Hill:
-    """A value of gates with its true gradient, and how sure of it two examples make one."""
+    """A value of gates with its true gradient, and the error that is ascribed to it."""
 
     own: Array
     pairs: Array
@@ -26,7 +26,7 @@ class Hill:
 
     def measure(self, on: NDArray[np.bool_]) -> Measured:
         slopes = self.own + self.pairs @ on
-        return Measured(np.full(2, self.value(on)), slopes, np.full(len(on), self.noise))
+        return Measured(np.full(2, self.value(on)), Estimates(slopes, np.full(len(on), self.noise)))
 
 
 def hill(players: int = 30, pairs: float = 1.0, seed: int = 0) -> Hill:
@@ -90,7 +90,7 @@ def test_where_promises_are_no_larger_than_their_errors_nothing_changes() -> Non
 
 def test_chance_alone_is_seldom_taken_for_a_gain() -> None:
     draw = np.random.default_rng(0)
-    noise = [Promises(mean, np.ones(144)) for mean in draw.normal(0.0, 1.0, (2000, 144))]
+    noise = [Estimates(mean, np.ones(144)) for mean in draw.normal(0.0, 1.0, (2000, 144))]
     taken = np.mean([len(choose_flips(each, 8)) > 0 for each in noise])
     assert 0.2 < taken < 0.3  # where no flip is a gain, any that is chosen is false: a quarter of the time
 
@@ -98,7 +98,7 @@ def test_chance_alone_is_seldom_taken_for_a_gain() -> None:
 def test_of_what_is_chosen_at_most_a_quarter_is_false() -> None:
     draw = np.random.default_rng(0)
     true = np.where(np.arange(144) < 40, 2.0, -0.5)
-    chosen = [choose_flips(Promises(draw.normal(true, 1.0), np.ones(144)), 144) for _ in range(500)]
+    chosen = [choose_flips(Estimates(draw.normal(true, 1.0), np.ones(144)), 144) for _ in range(500)]
     assert np.mean([(each >= 40).mean() for each in chosen if len(each)]) < 0.25
     assert np.mean([(each < 40).sum() for each in chosen]) > 20
 
@@ -106,10 +106,10 @@ def test_of_what_is_chosen_at_most_a_quarter_is_false() -> None:
 def test_a_step_has_the_largest_promises_of_those_that_count_not_the_surest() -> None:
     sure, large, vague = (0.1, 0.001), (5.0, 1.0), (9.0, 20.0)
     mean, error = np.array([sure, large, vague]).T
-    assert choose_flips(Promises(mean, error), width=1).tolist() == [1]
-    assert choose_flips(Promises(mean, error), width=3).tolist() == [1, 0]
+    assert choose_flips(Estimates(mean, error), width=1).tolist() == [1]
+    assert choose_flips(Estimates(mean, error), width=3).tolist() == [1, 0]
 
 
 def test_of_one_example_nothing_can_be_told() -> None:
     assert np.isinf(standard_error(np.ones((1, 3)))).all()
-    assert len(choose_flips(Promises(np.full(3, 9.0), np.full(3, np.inf)), 3)) == 0
+    assert len(choose_flips(Estimates(np.full(3, 9.0), np.full(3, np.inf)), 3)) == 0

@@ -68,12 +68,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Promises:
-    """What flips are expected to add to the value.
+class Estimates:
+    """Something that is known of every player, as a mean over examples: its slope, or what its flip promises to add.
 
     Attributes:
-        mean: What each is expected to add, (players,).
-        error: The standard error of that, (players,).
+        mean: What is known, (players,).
+        error: The standard error of it, (players,).
     """
 
     mean: Array
@@ -86,13 +86,11 @@ class Measured:
 
     Attributes:
         values: The soft value of each example, (examples,).
-        slopes: What the gate of each player adds, as a mean over the examples, (players,).
-        errors: The standard errors of these means, (players,).
+        slopes: What the gate of each player adds.
     """
 
     values: Array
-    slopes: Array
-    errors: Array
+    slopes: Estimates
 
     @property
     def value(self) -> float:
@@ -140,12 +138,12 @@ def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[
             alone = learn(alone, alone, flipped, change) if len(chosen) == 1 else alone
 
 
-def _promises(found: Measured, on: On) -> Promises:
+def _promises(found: Measured, on: On) -> Estimates:
     """What each flip promises at a mask: a player that is on would go, one that is off would come back."""
-    return Promises(np.where(on, -found.slopes, found.slopes), found.errors)
+    return Estimates(np.where(on, -found.slopes.mean, found.slopes.mean), found.slopes.error)
 
 
-def learn(promises: Promises, beyond: Promises, flipped: On, change: Array) -> Promises:
+def learn(promises: Estimates, beyond: Estimates, flipped: On, change: Array) -> Estimates:
     """What flips promise after some of them were made together and did not hold.
 
     Args:
@@ -155,7 +153,7 @@ def learn(promises: Promises, beyond: Promises, flipped: On, change: Array) -> P
         change: What the value of each example changed by, (examples,).
 
     Example:
-        >>> before, beyond = (Promises(np.array(mean), np.ones(2)) for mean in ([4.0, 2.0], [6.0, -1.0]))
+        >>> before, beyond = (Estimates(np.array(mean), np.ones(2)) for mean in ([4.0, 2.0], [6.0, -1.0]))
         >>> learn(before, beyond, np.array([True, True]), change=np.array([-1.0, 0.0])).mean
         array([-1. ,  1.5])
         >>> learn(before, beyond, np.array([True, False]), change=np.array([-1.0, 0.0])).mean
@@ -166,10 +164,10 @@ def learn(promises: Promises, beyond: Promises, flipped: On, change: Array) -> P
     else:
         # The same examples on both sides: their errors go together.
         known, error = (promises.mean - beyond.mean) / 2, (promises.error + beyond.error) / 2
-    return Promises(np.where(flipped, known, promises.mean), np.where(flipped, error, promises.error))
+    return Estimates(np.where(flipped, known, promises.mean), np.where(flipped, error, promises.error))
 
 
-def choose_flips(promises: Promises, width: int) -> NDArray[np.int64]:
+def choose_flips(promises: Estimates, width: int) -> NDArray[np.int64]:
     """Which players to flip: those that promise most, among as many promises as are not likely to be chance.
 
     Args:
@@ -180,9 +178,9 @@ def choose_flips(promises: Promises, width: int) -> NDArray[np.int64]:
         The players, the most promising first.
 
     Example:
-        >>> choose_flips(Promises(np.array([0.5, 2.0, 3.0, -3.0]), np.array([0.1, 0.1, 5.0, 0.1])), width=2)
+        >>> choose_flips(Estimates(np.array([0.5, 2.0, 3.0, -3.0]), np.array([0.1, 0.1, 5.0, 0.1])), width=2)
         array([1, 0])
-        >>> choose_flips(Promises(np.array([0.1, 0.05]), np.array([0.1, 0.1])), width=2)
+        >>> choose_flips(Estimates(np.array([0.1, 0.05]), np.array([0.1, 0.1])), width=2)
         array([], dtype=int64)
     """
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,7 +15,17 @@ from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
-from headwise.refinement.climbing import Array, Measured, On, Progress, RefinementPlan, Step, climb, standard_error
+from headwise.refinement.climbing import (
+    Array,
+    Estimates,
+    Measured,
+    On,
+    Progress,
+    RefinementPlan,
+    Step,
+    climb,
+    standard_error,
+)
 from headwise.results import REFINED, load_scores
 from headwise.rules import harmful_mask, mask_without
 from headwise.runs import Journal, open_run
@@ -148,7 +158,7 @@ class _Search:
 
         kept = self._kept(self.soft.game.name, on, compute)
         self.units += 2 * len(self.index)
-        return Measured(**kept)
+        return Measured(kept["values"], Estimates(kept["slopes"], kept["errors"]))
 
     def hard_value(self, on: On) -> float:
         """The accuracy under a mask."""
