@@ -5,15 +5,14 @@ Shapley value, which all of the methods can estimate. The truth is a long run of
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
 its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
-tmab alone, and for the best of the peers, with fewer and with more examples. Where a permutation of
-tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` what was measured is kept,
-and the same command goes on.
+tmab alone, and for the best of the peers, with fewer and with more examples. Where a permutation of tmab's whole sample
+does not fit into any of them, it gets the units for two. With `--out` what was measured is kept, the truth too, and the
+same command goes on.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000] [--out RUN]
 """
 
 import argparse
-import dataclasses
 import itertools
 import json
 import tempfile
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise import HeadScores, find_heads
+from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
@@ -59,6 +58,15 @@ LONG_WAYS: dict[str, dict[str, Any]] = {
     "8 examples": {"examples_per_coalition": 8},
     "32 examples": {"examples_per_coalition": 32},
 }
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What all methods are compared with: values and standard errors, (players,) each, and what they cost."""
+
+    values: Array
+    stderr: Array
+    units: Array
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
         for language in options.languages.split(","):
             problem = make_problem(options.data, language, options.bfloat16)
-            truth = find_truth(problem, language, options.truth_from, options.truth)
+            # Kept with what is compared with it: a run that is extended meanwhile does not change half of the table.
+            truth = Truth(
+                **run.journal.once(f"{language} truth", partial(find_truth, problem, options.truth_from, options.truth))
+            )
             entries[language] = compare(problem, truth, budgets, long, run.journal)
             show(language, problem, truth, entries[language])
     if options.plot is not None:
@@ -118,26 +129,27 @@ def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
     )
 
 
-def find_truth(problem: Problem, language: str, folders: str, units: float) -> HeadScores:
-    """A long run of stars, or the mean of several that are there already."""
+def find_truth(problem: Problem, folders: str, units: float) -> dict[str, Array]:
+    """The fields of the truth: of a long run of stars, or of the mean of several that are there already."""
     if not folders:
-        return score(find_method("stars"), problem, Budget(units), TRUTH_SEED)
-    runs = [scores[language] for folder in folders.split(",") if language in (scores := load_scores(folder))]
+        runs = [score(find_method("stars"), problem, Budget(units), TRUTH_SEED)]
+    else:
+        known = [load_scores(folder) for folder in folders.split(",")]
+        runs = [scores[problem.language] for scores in known if problem.language in scores]
     if not runs:
-        raise SystemExit(f"--truth-from {folders}: none of these runs has scores of {language}")
+        raise SystemExit(f"--truth-from {folders}: none of these runs has scores of {problem.language}")
     if any(run.provenance.estimand != problem.estimand.name or run.provenance.seed == SEED for run in runs):
         raise SystemExit(f"--truth-from takes runs of the {problem.estimand.name} value with seeds other than {SEED}")
     errors = np.array([run.stderr for run in runs])  # (runs, players)
     weights = errors**-2 / (errors**-2).sum(0)
-    value = (weights * np.array([run.value for run in runs])).sum(0)
-    total = dataclasses.replace(runs[0].provenance, units=sum(run.provenance.units for run in runs))
-    stderr = (errors**-2).sum(0) ** -0.5
-    return dataclasses.replace(runs[0], value=tuple(value), stderr=tuple(stderr), provenance=total)
+    return {
+        "values": (weights * np.array([run.value for run in runs])).sum(0),
+        "stderr": (errors**-2).sum(0) ** -0.5,
+        "units": np.array(sum(run.provenance.units for run in runs)),
+    }
 
 
-def compare(
-    problem: Problem, truth: HeadScores, budgets: list[float], long: list[float], journal: Journal
-) -> list[Entry]:
+def compare(problem: Problem, truth: Truth, budgets: list[float], long: list[float], journal: Journal) -> list[Entry]:
     """Every method within every budget that it is tried with."""
     found: list[Entry] = []
 
@@ -164,12 +176,10 @@ def compare(
             (peer, way): note(f"{peer}, {way}", PEERS[peer](units=budget, **WAYS[way]), [budget])
             for peer, way in itertools.product(PEERS, WAYS)
         }
-    for budget in long:
-        peer, way = min(tried, key=lambda each: tried[each].per_unit)
-        # Peers plan for whole passes, but the engine shares work between coalitions: they may spend all of the budget.
-        stretch = tried[peer, way].budget / tried[peer, way].units
-        for way, how in LONG_WAYS.items():
-            note(f"{peer}, {way}", PEERS[peer](units=stretch * budget, **how), [budget], stretch)
+    peer, best = min(((key[0], entry) for key, entry in tried.items()), key=lambda each: each[1].per_unit)
+    stretch = best.budget / best.units  # peers plan for whole passes, but the engine shares work between coalitions
+    for budget, (way, how) in itertools.product(long, LONG_WAYS.items()):
+        note(f"{peer}, {way}", PEERS[peer](units=stretch * budget, **how), [budget], stretch)
     return found
 
 
@@ -178,7 +188,7 @@ def with_two_walks(budgets: list[float], walk: float) -> list[float]:
     return [*budgets, 2 * walk] if budgets and walk > max(budgets) else budgets
 
 
-def tmab_cost(problem: Problem, truth: HeadScores, variance: Array) -> str:
+def tmab_cost(problem: Problem, truth: Truth, variance: Array) -> str:
     """What tmab would cost to the end: from its own variances, the true values and its bound, not measured."""
     known = np.isfinite(variance)
     if not known.any():
@@ -186,7 +196,7 @@ def tmab_cost(problem: Problem, truth: HeadScores, variance: Array) -> str:
     method = Tmab()
     odds = np.log(3 / method.error_rate)
     slow = np.sqrt(2 * odds * np.where(known, variance, np.median(variance[known])))
-    size, fast = np.abs(truth.values()), 3 * method.value_range * odds
+    size, fast = np.abs(truth.values), 3 * method.value_range * odds
     walks = ((slow + np.sqrt(slow**2 + 4 * fast * size)) / (2 * size)) ** 2  # where slow/√t + fast/t falls to size
     units = walks * min(method.sample, len(problem.examples))
     half, most = np.median(walks), np.quantile(walks, 0.9)
@@ -208,27 +218,27 @@ def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> lis
     return found
 
 
-def measure(looks: Sequence[tuple[HeadScores, float]], truth: HeadScores) -> dict[str, Array]:
+def measure(looks: Sequence[tuple[HeadScores, float]], truth: Truth) -> dict[str, Array]:
     """The mean squared error of scores, and the share of right signs where the truth is clear.
 
     Returns:
         `rows`, an entry each without method and budget, and `variance` of a single observation of every player.
     """
-    where = clear(truth.values(), np.array(truth.stderr))
+    where = clear(truth.values, truth.stderr)
     rows = []
     for scores, seconds in looks:
-        error = float(np.mean((scores.values() - truth.values()) ** 2 - np.array(truth.stderr) ** 2))
-        signs = sign_agreement(scores.values(), truth.values(), where).share
+        error = float(np.mean((scores.values() - truth.values) ** 2 - truth.stderr**2))
+        signs = sign_agreement(scores.values(), truth.values, where).share
         rows.append((scores.provenance.units, seconds, error, signs))
     last = looks[-1][0]
     return {"rows": np.array(rows), "variance": np.array(last.stderr) ** 2 * np.array(last.count)}
 
 
-def show(language: str, problem: Problem, truth: HeadScores, entries: Sequence[Entry]) -> None:
+def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]) -> None:
     """One table."""
-    values, errors = truth.values(), np.array(truth.stderr)
+    values, errors = truth.values, truth.stderr
     print(
-        f"\n{language}: {len(problem.examples)} sentences, truth by stars, {truth.provenance.units:,.0f} units: ",
+        f"\n{language}: {len(problem.examples)} sentences, truth by stars, {float(truth.units):,.0f} units: ",
         end="",
     )
     print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
@@ -292,4 +302,7 @@ def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except HeadwiseError as error:
+        raise SystemExit(str(error)) from None
