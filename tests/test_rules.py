@@ -3,13 +3,14 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
 from headwise.heads import Players
-from headwise.rules import harmful_mask, lowest_mask, lowest_share_mask
+from headwise.rules import harmful_mask, likely_mask, lowest_mask, lowest_share_mask
 from headwise.stats import Decision
 from tests.families import BY_NAME
 
@@ -44,6 +45,40 @@ def test_a_group_goes_with_all_its_heads() -> None:
     assert len(lowest_mask(scores, heads, 2).off) == 4
 
 
+def test_what_is_likely_harmful_goes_proved_or_not() -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    sure = dataclasses.replace(scores, stderr=(0.1, 0.1, *[0.02] * 10))
+    assert likely_mask(scores, heads).off == harmful_mask(scores, heads).off
+    assert likely_mask(sure, heads).off == (heads.players()[0], *heads.players()[6:])  # values of -0.04 and below
+    assert likely_mask(sure, heads, false_share=0.001).off == (heads.players()[0], *heads.players()[9:])
+
+
+def test_what_has_no_standard_error_is_not_likely_harmful() -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    assert likely_mask(dataclasses.replace(scores, stderr=(math.nan,) * 12), heads).off == ()
+    assert likely_mask(dataclasses.replace(scores, value=(math.nan,) * 12), heads).off == ()
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5], ids=["independent", "correlated"])
+def test_of_what_is_likely_harmful_a_tenth_is_not(shared: float) -> None:
+    heads = find_heads(BY_NAME["bert"].build(hidden_size=96, num_attention_heads=48))
+    players, rng = heads.players(), np.random.default_rng(3)
+    truth = np.array([-3.0] * 40 + [0.0] * 64 + [2.0] * 40)  # in standard errors
+    nothing: tuple[Decision, ...] = ("undecided",) * 144
+    first = HeadScores(players, (0.0,) * 144, (1.0,) * 144, (9,) * 144, nothing, Provenance("stars", "full"))
+    false, found = [], []
+    for _ in range(300):
+        noise = np.sqrt(shared) * rng.normal() + np.sqrt(1 - shared) * rng.normal(size=144)
+        off = likely_mask(dataclasses.replace(first, value=tuple(truth + noise)), heads).off
+        wrong = sum(truth[players.index(name)] >= 0 for name in off)
+        false.append(wrong / max(len(off), 1))
+        found.append((len(off) - wrong) / 40)
+    assert np.mean(false) < 0.1 + 3 * np.std(false) / np.sqrt(300)
+    assert np.mean(found) > 0.7  # a correction for any wrong one would find some 40%
+
+
 def test_any_number_of_the_lowest_can_go() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
@@ -70,6 +105,8 @@ def test_wrong_numbers_are_refused() -> None:
         lowest_mask(scores, heads, -1)
     with pytest.raises(HeadwiseError, match=r"between 0 and 1, not 1\.5"):
         lowest_share_mask(scores, heads, 1.5)
+    with pytest.raises(HeadwiseError, match="between 0 and 1, not 0"):
+        likely_mask(scores, heads, 0)
 
 
 def test_scores_of_another_model_are_refused() -> None:

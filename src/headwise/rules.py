@@ -7,6 +7,7 @@ from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, Players
 from headwise.masks import HeadMask
 from headwise.scores import HeadScores
+from headwise.stats import bh, chance_below
 
 
 def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
@@ -30,6 +31,38 @@ def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
         ('encoder.0.1',)
     """
     return _without(scores, heads, scores.decided("harmful"))
+
+
+def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = 0.1) -> HeadMask:
+    """What is likely harmful is off: as many players as possible, of which a given share can be expected not to be.
+
+    `harmful_mask` takes what is proved, all players together, however often one looks; that is a few of those that
+    hurt. This rule weighs values by their standard errors at one look (Benjamini and Hochberg's procedure) and takes
+    most of them.
+
+    Args:
+        scores: The scores.
+        heads: Head map of the model that they belong to.
+        false_share: The expected share of players without harm among those that go.
+
+    Raises:
+        HeadwiseError: The share is no share.
+        MaskMismatchError: The scores belong to a model of another shape or with other weights.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from headwise import Provenance, find_heads
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> heads = find_heads(BertModel(config))
+        >>> scores = HeadScores(heads.players(), (-0.1, -0.25), (0.1, 0.1), (9, 9), ("undecided", "undecided"),
+        ...                     Provenance("stars", "full"))
+        >>> likely_mask(scores, heads).off
+        ('encoder.0.1',)
+    """
+    if not 0 < false_share < 1:
+        raise HeadwiseError(f"a share of false ones is between 0 and 1, not {false_share}")
+    likely = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
+    return _without(scores, heads, [name for name, low in zip(scores.players, likely, strict=True) if low])
 
 
 def lowest_mask(scores: HeadScores, heads: HeadMap, count: int) -> HeadMask:

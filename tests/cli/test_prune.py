@@ -9,6 +9,7 @@ import pytest
 
 from headwise import HeadMask, HeadScores, find_heads, load_pruned
 from headwise.models import load_model
+from headwise.rules import likely_mask
 from tests.cli.running import run
 from tests.scoring_world import save_data, save_model
 
@@ -41,22 +42,28 @@ def test_refined_masks_are_written_and_used(
     assert "judge on others" in capsys.readouterr().out
 
 
-def test_heads_go_by_number_or_share(
+def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
-    lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
+    scores, heads = HeadScores.load(scored / "scores" / "en.json"), find_heads(load_model(scored.parent / "model"))
+    lowest = scores.ranked()
     command = ("prune", scored, "--language", "en", "--export", "mask", "--out")
     assert run(monkeypatch, *command, tmp_path / "count", "--count", 2, "--json") == 0
     assert printed(capsys)["removed"] == 2
     assert set(HeadMask.load(tmp_path / "count" / "mask.json").off) == set(lowest[:2])
     assert run(monkeypatch, *command, tmp_path / "share", "--share", 0.25, "--json") == 0
     assert set(HeadMask.load(tmp_path / "share" / "mask.json").off) == set(lowest[:3])  # of 12
+    assert run(monkeypatch, *command, tmp_path / "likely", "--likely") == 0
+    off = HeadMask.load(tmp_path / "likely" / "mask.json").off
+    assert off == likely_mask(scores, heads).off != ()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--language", "en", "--refined", "--count", 1), "give one of them"),
+        (("--language", "en", "--likely", "--share", 0.5), "give one of them"),
+        (("--likely",), "give its folder and --language"),
         (("--count", 1), "give its folder and --language"),
         (("--refined",), "give its folder and --language"),
         (("--refined", "--mask", "mask.json"), "give its folder and --language, no --mask"),

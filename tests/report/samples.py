@@ -66,7 +66,7 @@ def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
                 language, int(rng.integers(4, 30)), base, base + change, change - reach, change + reach,
                 p_value=0.0002 if abs(change) > 2 * reach else 0.021 if clear else 0.34,
                 random_mean=random, random_sd=0.4 + rng.random(), michel=base - 2 * rng.random(),
-                zero_shot=base + change / 3, pooled=base + change / 2,
+                likely=base + change / 4, zero_shot=base + change / 3, pooled=base + change / 2,
             )
         )  # fmt: skip
     return tuple(found)

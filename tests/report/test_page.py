@@ -85,7 +85,7 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
 def test_columns_that_nobody_filled_are_left_out() -> None:
     plain = tuple(dataclasses.replace(gain, pooled=None) for gain in sample_gains("abc"))
     found = section(read(render(Report("", gains=plain))), "Gains").all("thead")[0]
-    assert [button.text for button in found.all("button")][7:] == ["Random", "Michel", "Zero-shot"]
+    assert [button.text for button in found.all("button")][7:] == ["Random", "Likely", "Michel", "Zero-shot"]
 
 
 def test_bars_share_one_scale() -> None:

@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import false_discovery_control  # type: ignore[import-untyped]
+from scipy.stats import false_discovery_control, norm  # type: ignore[import-untyped]
 
 from headwise.errors import HeadwiseError
 from headwise.stats.betting import SignTest
-from headwise.stats.multiple import Correction, Decision, bh, bonferroni, closed, decide, e_bh, holm, p_values
+from headwise.stats.multiple import (
+    Correction,
+    Decision,
+    bh,
+    bonferroni,
+    chance_below,
+    closed,
+    decide,
+    e_bh,
+    holm,
+    p_values,
+)
 from tests.stats.populations import allowed
 
 evidence = st.lists(st.floats(0, 200), min_size=1, max_size=7)
@@ -50,6 +61,13 @@ def test_bh_is_that_of_scipy(p: list[float], alpha: float) -> None:
     assert all(
         flag == (each <= alpha) or abs(each - alpha) < 1e-9 for flag, each in zip(bh(p, alpha), adjusted, strict=True)
     )
+
+
+def test_the_chance_of_a_mean_below_zero_is_that_of_scipy() -> None:
+    mean, error = np.random.default_rng(0).normal(size=(2, 50))
+    assert chance_below(mean, np.abs(error)) == pytest.approx(norm.cdf(mean, scale=np.abs(error)))
+    assert chance_below([-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]).tolist() == [0.0, 0.5, 1.0]
+    assert chance_below([-1.0, np.nan, -1.0], [np.nan, 1.0, np.inf]).tolist() == [0.5, 0.5, 0.5]
 
 
 def test_corrections_are_nested() -> None:

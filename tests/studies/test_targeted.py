@@ -54,6 +54,19 @@ def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
         assert outcome.masks["zero-shot"].removed == len(study.scores["en"].decided("harmful"))
 
 
+def test_the_likely_mask_is_counted_beside_the_controls(study: TargetedStudy, world: Path) -> None:
+    from headwise import find_heads
+    from headwise.models import load_model
+    from headwise.rules import likely_mask
+
+    heads = find_heads(load_model(world / "model"))
+    for language, outcome in study.languages.items():
+        assert outcome.masks["likely"].removed == len(likely_mask(study.scores[language], heads).off)
+    controls = study.tables()[1]
+    assert controls.columns[3:5] == ("likely off", "likely")
+    assert [row[3] for row in controls.rows[:2]] == [each.masks["likely"].removed for each in study.languages.values()]
+
+
 def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads, gated
     from headwise.data.opening import open_dataset

@@ -20,7 +20,7 @@ from headwise.models import load_model, load_tokenizer
 from headwise.pruning import fold, save_pruned, shrink
 from headwise.refinement import RefinementPlan, refine_run
 from headwise.results import REFINED, find_mask, load_scores, model_of
-from headwise.rules import lowest_mask, lowest_share_mask
+from headwise.rules import likely_mask, lowest_mask, lowest_share_mask
 from headwise.scores import HeadScores
 
 
@@ -79,6 +79,9 @@ def prune_command(
     mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
     language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
     refined: Annotated[bool, typer.Option("--refined", help="The run's mask that headwise refine has made.")] = False,
+    likely: Annotated[
+        bool, typer.Option("--likely", help="All heads that are likely harmful, of which a tenth may not be.")
+    ] = False,
     count: Annotated[
         int | None, typer.Option("--count", min=0, help="So many heads of the lowest values, decided or not.")
     ] = None,
@@ -94,19 +97,21 @@ def prune_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
-    if sum((refined, count is not None, share is not None)) > 1:
-        raise HeadwiseError("--refined, --count and --share are three ways to choose: give one of them")
-    sized = count is not None or share is not None
-    if (sized or refined) and (mask is not None or language is None):
-        raise HeadwiseError("--refined, --count and --share are about a run: give its folder and --language, no --mask")
-    name, file = (model_of(Path(model)), None) if sized else find_mask(model, mask, language, refined)
+    by_scores = sum((likely, count is not None, share is not None))
+    if refined + by_scores > 1:
+        raise HeadwiseError("--refined, --likely, --count and --share are four ways to choose: give one of them")
+    if (refined or by_scores) and (mask is not None or language is None):
+        raise HeadwiseError(
+            "--refined, --likely, --count and --share are about a run: give its folder and --language, no --mask"
+        )
+    name, file = (model_of(Path(model)), None) if by_scores else find_mask(model, mask, language, refined)
     if Path(name).exists() and out.exists() and out.resolve().samefile(Path(name).resolve()):
         raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
     chosen = HeadMask.load(file) if file is not None else None
     loaded = load_model(name, trust_remote_code)
     found = find_heads(loaded)
     if chosen is None:
-        chosen = _sized_mask(_scores_of(Path(model), language, other_weights), count, share, found)
+        chosen = _mask_by_scores(_scores_of(Path(model), language, other_weights), count, share, found)
     chosen = chosen.moved_to(found) if other_weights else chosen
     chosen.check(found)
     _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
@@ -128,11 +133,13 @@ def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScor
     return dataclasses.replace(found, provenance=dataclasses.replace(found.provenance, fingerprint=None))
 
 
-def _sized_mask(scores: HeadScores, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
-    """The mask without so many heads, or such a share of them."""
+def _mask_by_scores(scores: HeadScores, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
+    """The mask without so many heads, such a share of them, or those that are likely harmful."""
     if count is not None:
         return lowest_mask(scores, heads, count)
-    return lowest_share_mask(scores, heads, share or 0.0)
+    if share is not None:
+        return lowest_share_mask(scores, heads, share)
+    return likely_mask(scores, heads)
 
 
 def _export(model: Any, mask: HeadMask, tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from headwise.errors import require_whole
-from headwise.stats import bh
+from headwise.stats import bh, chance_below
 
 Array = NDArray[np.float64]
 On = NDArray[np.bool_]
@@ -183,10 +182,7 @@ def choose_flips(promises: Estimates, width: int) -> NDArray[np.int64]:
         >>> choose_flips(Estimates(np.array([0.1, 0.05]), np.array([0.1, 0.1])), width=2)
         array([], dtype=int64)
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        evidence = np.nan_to_num(promises.mean / promises.error)  # 0/0: nothing promised, nothing known
-    chance = torch.special.ndtr(torch.from_numpy(-evidence)).numpy()
-    wanted = np.where(bh(chance, _FALSE), promises.mean, 0.0)
+    wanted = np.where(bh(chance_below(-promises.mean, promises.error), _FALSE), promises.mean, 0.0)
     order = np.argsort(-wanted, kind="stable")[:width]
     chosen: NDArray[np.int64] = order[wanted[order] > 0]
     return chosen

@@ -28,6 +28,7 @@ class Gain:
         p_value: P value of the difference.
         random_mean: Mean of the metric over random removals of as many heads.
         random_sd: Their standard deviation.
+        likely: The metric without all heads that are likely harmful, proved or not.
         michel: The metric without as many heads of the lowest gradient importance.
         zero_shot: The metric under the source language's mask.
         pooled: The metric under one mask that all languages share.
@@ -47,6 +48,7 @@ class Gain:
     p_value: float
     random_mean: float | None = None
     random_sd: float | None = None
+    likely: float | None = None
     michel: float | None = None
     zero_shot: float | None = None
     pooled: float | None = None

@@ -23,6 +23,7 @@ class _Column:
 
 _OTHERS = (
     _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
+    _Column("Likely", lambda gain: gain.likely, "all that are likely harmful removed, a tenth of them wrongly"),
     _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),

@@ -3,7 +3,7 @@
 from headwise.stats.bernstein import EmpiricalBernstein
 from headwise.stats.betting import MeanInterval, SignTest
 from headwise.stats.bootstrap import PairedTest, bootstrap_bands, paired_bootstrap
-from headwise.stats.multiple import Correction, Decision, bh, decide
+from headwise.stats.multiple import Correction, Decision, bh, chance_below, decide
 from headwise.stats.ranks import (
     Correlation,
     clear,
@@ -24,6 +24,7 @@ __all__ = [
     "SignTest",
     "bh",
     "bootstrap_bands",
+    "chance_below",
     "clear",
     "decide",
     "jaccard",

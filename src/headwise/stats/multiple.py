@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from headwise.errors import HeadwiseError
@@ -142,6 +143,20 @@ def p_values(e_values: ArrayLike) -> Array:
         [0.05, 1.0]
     """
     return np.asarray(1 / np.maximum(np.asarray(e_values, dtype=np.float64), 1))
+
+
+def chance_below(mean: ArrayLike, stderr: ArrayLike) -> Array:
+    """The chance that a normal mean would be so low if it were zero: a p-value for its being below zero, at one look.
+
+    What is not known, or not how well, is as likely as not.
+
+    Example:
+        >>> chance_below([-2.0, 0.0, 1.0, -3.0], [1.0, 1.0, 1.0, float("nan")]).round(3)
+        array([0.023, 0.5  , 0.841, 0.5  ])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        evidence = np.asarray(mean, dtype=np.float64) / np.asarray(stderr, dtype=np.float64)
+    return np.asarray(torch.special.ndtr(torch.from_numpy(np.nan_to_num(evidence))).numpy())
 
 
 def _holm(e_values: ArrayLike, error_rate: float) -> Flags:

@@ -20,7 +20,9 @@ FORMAT, VERSION = "headwise-targeted-study", 1
 #: The masks that a study is about, which have random masks of their own size beside them.
 SIZED = ("targeted", "refined")
 #: Other masks that may stand beside them.
-CONTROLS = ("michel", "zero-shot", "pooled")
+CONTROLS = ("likely", "michel", "zero-shot", "pooled")
+#: Those of which it says how many players are off: each language has its own number.
+_COUNTED = (*SIZED, "likely")
 _RANDOM, _OFF = "random as ", " off"
 
 
@@ -96,8 +98,8 @@ class TargetedStudy(Shown):
     def tables(self) -> tuple[StudyTable, ...]:
         """The metric of every language: without what hurts, and under other masks."""
         masks = [*self._known(SIZED), f"{_RANDOM}{self._known(SIZED)[-1]}"]
-        columns = [column for kind in masks for column in ((f"{kind}{_OFF}", kind) if kind in SIZED else (kind,))]
-        others = [*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)[:-1]), *self._known(CONTROLS)]
+        columns = _with_sizes(masks)
+        others = _with_sizes([*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)[:-1]), *self._known(CONTROLS)])
         note = (
             "off: how many go, by michel as many as targeted; + and - mark what differs from no mask "
             f"(P < {SIGNIFICANT}, paired bootstrap)."
@@ -172,6 +174,11 @@ def load_targeted(folder: Path) -> TargetedStudy:
         return TargetedStudy(folder, data["metric"], languages, scores, data["seconds"], tuple(data["notes"]))
 
 
+def _with_sizes(kinds: Sequence[str]) -> list[str]:
+    """Columns for kinds of masks, those that are counted with how many are off before them."""
+    return [column for kind in kinds for column in ((f"{kind}{_OFF}", kind) if kind in _COUNTED else (kind,))]
+
+
 def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
     masks = {
         name: Outcome(each["value"], each["removed"], PairedTest(**each["test"]))
@@ -184,7 +191,7 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
 def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str] = ()) -> Gain:
     """What one mask did to a language, with the metric under others that are to stand beside it."""
     mask, random = found.masks[kind], found.random(kind)
-    michel, zero_shot, pooled = (
+    likely, michel, zero_shot, pooled = (
         found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS
     )
     return Gain(
@@ -197,6 +204,7 @@ def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str
         p_value=mask.test.p_value,
         random_mean=random.value if random else None,
         random_sd=random.spread if random else None,
+        likely=likely,
         michel=michel,
         zero_shot=zero_shot,
         pooled=pooled,

@@ -1,9 +1,9 @@
 """Targeted pruning: each language without its harmful heads, judged on test data beside the usual controls.
 
 For each language the heads are scored on dev examples; those decided harmful go. That mask is also refined: the heads
-that hurt given what is off go too, chosen on dev. The same number of heads by chance (ten times), and as many as are
-harmful by Michel's sensitivities, are the controls. Two masks that need no scores of the language itself stand beside
-them: the source language's (zero-shot), and one of all languages together (pooled).
+that hurt given what is off go too, chosen on dev. Beside it stands the mask without all that are likely harmful. The
+same number of heads by chance (ten times), and as many as are harmful by Michel's sensitivities, are the controls. Two
+masks need no scores of the language itself: the source language's (zero-shot), and one of all together (pooled).
 """
 
 import functools
@@ -21,7 +21,7 @@ from headwise.masks import HeadMask
 from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Problem
 from headwise.refinement import RefinementPlan, refine_mask
-from headwise.rules import harmful_mask, lowest_mask, mask_without
+from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without
 from headwise.runs import Journal, open_run
 from headwise.scores import HeadScores
 from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
@@ -123,7 +123,8 @@ def choose_masks(
         if progress is not None:
             progress(done, len(harmful), f"refining {language}")
         problem = problems[language]
-        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language], journal), **shared}
+        likely, michel = likely_mask(scores[language], heads), michel_mask(problem, scores[language], journal)
+        found[language] = {"targeted": mask, "likely": likely, "michel": michel, **shared}
         if plan.refine:
             how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
             found[language]["refined"] = refine_mask(problem, mask, how, journal).mask
