@@ -125,7 +125,7 @@ def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None
 
 
 def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
-    with pytest.raises(HeadwiseError, match="'mask' is one of targeted, refined, not 'random'"):
+    with pytest.raises(HeadwiseError, match="'mask' is one of targeted, likely, refined, not 'random'"):
         CorrelatesPlan(gains, mask="random")
     with pytest.raises(HeadwiseError, match="has no refined mask: choose another 'mask'"):
         run_correlates(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")

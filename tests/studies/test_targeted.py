@@ -54,7 +54,7 @@ def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
         assert outcome.masks["zero-shot"].removed == len(study.scores["en"].decided("harmful"))
 
 
-def test_the_likely_mask_is_counted_beside_the_controls(study: TargetedStudy, world: Path) -> None:
+def test_the_likely_mask_stands_between_the_others(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads
     from headwise.models import load_model
     from headwise.rules import likely_mask
@@ -62,9 +62,10 @@ def test_the_likely_mask_is_counted_beside_the_controls(study: TargetedStudy, wo
     heads = find_heads(load_model(world / "model"))
     for language, outcome in study.languages.items():
         assert outcome.masks["likely"].removed == len(likely_mask(study.scores[language], heads).off)
-    controls = study.tables()[1]
-    assert controls.columns[3:5] == ("likely off", "likely")
-    assert [row[3] for row in controls.rows[:2]] == [each.masks["likely"].removed for each in study.languages.values()]
+    gains, controls = study.tables()
+    assert gains.columns[2::2] == ("targeted off", "likely off", "refined off")
+    assert [row[4] for row in gains.rows[:2]] == [each.masks["likely"].removed for each in study.languages.values()]
+    assert controls.columns[2:] == ("random as targeted", "random as refined", "michel", "zero-shot", "pooled")
 
 
 def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, world: Path) -> None:
@@ -143,18 +144,24 @@ def test_test_data_that_changed_are_measured_anew(plan: TargetedPlan, world: Pat
     assert again.languages["en"] == first.languages["en"]
 
 
+def rows_of(file: Path) -> dict[str, dict[str, str]]:
+    """The rows of a table, by their first column."""
+    with file.open(encoding="utf-8") as lines:
+        return {row["language"]: row for row in csv.DictReader(lines)}
+
+
 def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:
     assert (study.folder / "targeted.json").is_file()
     assert (study.folder / "scoring" / "masks" / "sw.json").is_file()
     chosen = HeadMask.load(study.folder / "masks" / "sw.json")
     assert len(chosen.off) == study.languages["sw"].masks["refined"].removed
-    with (study.folder / "targeted.csv").open(encoding="utf-8") as file:
-        rows = {row["language"]: row for row in csv.DictReader(file)}
+    rows, controls = (rows_of(study.folder / name) for name in ("targeted.csv", "controls.csv"))
     assert list(rows) == ["en", "sw", "mean gain", "worst gain"]
     refined = study.languages["sw"].masks["refined"]
     assert float(rows["sw"]["refined"]) == refined.value
     assert float(rows["sw"]["refined P"]) == refined.test.p_value
-    assert float(rows["sw"]["random as refined sd"]) == pytest.approx(np.std(study.languages["sw"].randoms["refined"]))
+    spread = np.std(study.languages["sw"].randoms["refined"])
+    assert float(controls["sw"]["random as refined sd"]) == pytest.approx(spread)
 
 
 def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) -> None:
@@ -166,17 +173,17 @@ def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) ->
         for name, gain in gains.items()
     }
     tables = TargetedStudy(tmp_path, "accuracy", outcomes, {}, {}, ()).tables()
-    assert [show_cell(cell) for cell in tables[0].rows[-1]] == ["worst gain", "", "", "-0.14", "-0.14"]
-    assert [show_cell(cell) for cell in tables[0].rows[-2]] == ["mean gain", "", "", "+0.10", "+0.10"]
+    assert [show_cell(cell) for cell in tables[0].rows[-1]] == ["worst gain", "", "", "-0.14"]
+    assert [show_cell(cell) for cell in tables[0].rows[-2]] == ["mean gain", "", "", "+0.10"]
     save_tables(tables, tmp_path)
-    with (tmp_path / "targeted.csv").open(encoding="utf-8") as file:
-        rows = {row["language"]: row for row in csv.DictReader(file)}
-    for column in ("targeted", "random as targeted"):
+    for name, column in (("targeted", "targeted"), ("controls", "random as targeted")):
+        rows = rows_of(tmp_path / f"{name}.csv")
         assert float(rows["mean gain"][column]) == np.mean(list(gains.values()))
         assert float(rows["worst gain"][column]) == gains["sw"]
     header, _, english, *_ = (tmp_path / "targeted.md").read_text(encoding="utf-8").splitlines()
-    assert header == "| language | none | targeted off | targeted | P | random as targeted |"
-    assert english == "| en | 0.00 | 2 | 0.33 | 0.500 | 0.33 ± 0.0 |"
+    assert header == "| language | none | targeted off | targeted | P |"
+    assert english == "| en | 0.00 | 2 | 0.33 | 0.500 |"
+    assert "| en | 0.00 | 0.33 ± 0.0 |" in (tmp_path / "controls.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:

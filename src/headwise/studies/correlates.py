@@ -19,7 +19,7 @@ from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
-from headwise.studies.outcomes import SIZED, TargetedStudy, load_targeted
+from headwise.studies.outcomes import MASKS, TargetedStudy, load_targeted
 from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
@@ -58,8 +58,8 @@ class CorrelatesPlan:
     resamples: int = 10_000
 
     def __post_init__(self) -> None:
-        if self.mask not in SIZED:
-            raise HeadwiseError(f"'mask' is one of {', '.join(SIZED)}, not {self.mask!r}")
+        if self.mask not in MASKS:
+            raise HeadwiseError(f"'mask' is one of {', '.join(MASKS)}, not {self.mask!r}")
         require_whole("resamples", self.resamples)
 
 

@@ -17,12 +17,14 @@ from headwise.studies.study import SIGNIFICANT, Cell, Figure, Shown, StudyTable,
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
 FORMAT, VERSION = "headwise-targeted-study", 1
-#: The masks that a study is about, which have random masks of their own size beside them.
+#: The masks that a study is about.
+MASKS = ("targeted", "likely", "refined")
+#: Those of them that have random masks of their own size beside them.
 SIZED = ("targeted", "refined")
 #: Other masks that may stand beside them.
-CONTROLS = ("likely", "michel", "zero-shot", "pooled")
-#: Those of which it says how many players are off: each language has its own number.
-_COUNTED = (*SIZED, "likely")
+CONTROLS = ("michel", "zero-shot", "pooled")
+#: What a page shows beside the targeted mask.
+_BESIDE = ("likely", *CONTROLS)
 _RANDOM, _OFF = "random as ", " off"
 
 
@@ -53,7 +55,7 @@ class LanguageOutcome:
     Attributes:
         base: The metric without a mask.
         examples: Test examples.
-        masks: The outcome of each mask, those of `SIZED` and `CONTROLS` that there are.
+        masks: The outcome of each mask, those of `MASKS` and `CONTROLS` that there are.
         randoms: The metric under each random mask of the size of one of these masks, by its name (`SIZED`).
     """
 
@@ -97,9 +99,8 @@ class TargetedStudy(Shown):
 
     def tables(self) -> tuple[StudyTable, ...]:
         """The metric of every language: without what hurts, and under other masks."""
-        masks = [*self._known(SIZED), f"{_RANDOM}{self._known(SIZED)[-1]}"]
-        columns = _with_sizes(masks)
-        others = _with_sizes([*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)[:-1]), *self._known(CONTROLS)])
+        columns = [column for kind in self._known(MASKS) for column in (f"{kind}{_OFF}", kind)]
+        others = [*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)), *self._known(CONTROLS)]
         note = (
             "off: how many go, by michel as many as targeted; + and - mark what differs from no mask "
             f"(P < {SIGNIFICANT}, paired bootstrap)."
@@ -142,7 +143,7 @@ class TargetedStudy(Shown):
 
     def gains(self) -> tuple[Gain, ...]:
         """What the targeted mask did to each language, beside the others."""
-        return tuple(_gain(language, found, "targeted", CONTROLS) for language, found in self.languages.items())
+        return tuple(_gain(language, found, "targeted", _BESIDE) for language, found in self.languages.items())
 
     def refined_gains(self) -> tuple[Gain, ...]:
         """What the refined mask did to each language that has one."""
@@ -174,11 +175,6 @@ def load_targeted(folder: Path) -> TargetedStudy:
         return TargetedStudy(folder, data["metric"], languages, scores, data["seconds"], tuple(data["notes"]))
 
 
-def _with_sizes(kinds: Sequence[str]) -> list[str]:
-    """Columns for kinds of masks, those that are counted with how many are off before them."""
-    return [column for kind in kinds for column in ((f"{kind}{_OFF}", kind) if kind in _COUNTED else (kind,))]
-
-
 def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
     masks = {
         name: Outcome(each["value"], each["removed"], PairedTest(**each["test"]))
@@ -192,7 +188,7 @@ def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str
     """What one mask did to a language, with the metric under others that are to stand beside it."""
     mask, random = found.masks[kind], found.random(kind)
     likely, michel, zero_shot, pooled = (
-        found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS
+        found.masks[name].value if name in found.masks and name in beside else None for name in _BESIDE
     )
     return Gain(
         language=language,
