@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -75,7 +76,10 @@ def report_command(
 def print_study(study: Study, about: str) -> None:
     """The tables of a study, and what they mean."""
     for found in (each for each in study.tables() if each.printed):
-        table = Table(*found.columns, title=f"{about}: {found.title}")
+        # Without frames: eight columns are to fit a narrow terminal.
+        table = Table(
+            *found.columns, title=f"{about}: {found.title}", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
+        )
         for row in found.rows:
             table.add_row(*(show_cell(cell) for cell in row))
         Console().print(table)
