@@ -14,8 +14,9 @@ from tests.report.reading import Element, read
 from tests.report.samples import HEADS, LANGUAGES, sample_gains, sample_report, sample_scores
 
 TITLES = [
-    "Gains", "Gains of refined masks", "Values of heads", "How alike languages are", "Shared and specific",
-    "Removing one after the other", "Cost", "Where this comes from", "How to repeat it",
+    "Gains", "Gains without what is likely harmful", "Gains of refined masks", "Values of heads",
+    "How alike languages are", "Shared and specific", "Removing one after the other", "Cost",
+    "Where this comes from", "How to repeat it",
 ]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;‮"
 
@@ -50,12 +51,13 @@ def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
         Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0),
         Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0),
     )
-    refined = (Gain("a", 1, 50.0, 52.5, 2.0, 6.0, 0.01),)
-    [found] = read(render(Report("", metric="F1", gains=gains, refined=refined))).all(class_="headline")
+    likely, refined = ((Gain("a", 1, 50.0, to, 2.0, 6.0, 0.01),) for to in (51.5, 52.5))
+    [found] = read(render(Report("", metric="F1", gains=gains, likely=likely, refined=refined))).all(class_="headline")
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
-        "in 1. Removing as many at random: −1.0 points. Refined masks remove 1 head and change it by +2.5 points: "
-        "significantly better in 1 of 1 language, worse in none."
+        "in 1. Removing as many at random: −1.0 points. Removing all that are likely harmful, 1 head: +1.5 points: "
+        "significantly better in 1 of 1 language, worse in none. Refined masks remove 1 head and change it by +2.5 "
+        "points: significantly better in 1 of 1 language, worse in none."
     )
 
 
@@ -85,7 +87,7 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
 def test_columns_that_nobody_filled_are_left_out() -> None:
     plain = tuple(dataclasses.replace(gain, pooled=None) for gain in sample_gains("abc"))
     found = section(read(render(Report("", gains=plain))), "Gains").all("thead")[0]
-    assert [button.text for button in found.all("button")][7:] == ["Random", "Likely", "Michel", "Zero-shot"]
+    assert [button.text for button in found.all("button")][7:] == ["Random", "Michel", "Zero-shot"]
 
 
 def test_bars_share_one_scale() -> None:
@@ -162,7 +164,7 @@ def test_missing_parts_are_left_out() -> None:
     full = sample_report()
     assert titles(read(render(Report("Nothing yet")))) == []
     assert titles(read(render(Report("", gains=full.gains)))) == ["Gains"]
-    assert titles(read(render(Report("", curves=full.curves, commands=("x",))))) == [TITLES[5], TITLES[8]]
+    assert titles(read(render(Report("", curves=full.curves, commands=("x",))))) == [TITLES[6], TITLES[9]]
     alone = Report("", scores=sample_scores(["a"]))
     assert titles(read(render(alone))) == ["Values of heads", "Where this comes from"]
 

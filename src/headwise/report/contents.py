@@ -28,7 +28,6 @@ class Gain:
         p_value: P value of the difference.
         random_mean: Mean of the metric over random removals of as many heads.
         random_sd: Their standard deviation.
-        likely: The metric without all heads that are likely harmful, proved or not.
         michel: The metric without as many heads of the lowest gradient importance.
         zero_shot: The metric under the source language's mask.
         pooled: The metric under one mask that all languages share.
@@ -48,7 +47,6 @@ class Gain:
     p_value: float
     random_mean: float | None = None
     random_sd: float | None = None
-    likely: float | None = None
     michel: float | None = None
     zero_shot: float | None = None
     pooled: float | None = None
@@ -130,6 +128,7 @@ class Report:
         metric: Name of the metric, such as `accuracy`.
         note: What a reader has to know first.
         gains: What removing heads did, by language.
+        likely: What removing all that is likely harmful did, by language.
         refined: What refined masks did, by language.
         scores: Scores of the heads, by language.
         curves: The metric against the number of heads removed.
@@ -149,6 +148,7 @@ class Report:
     metric: str = "metric"
     note: str = ""
     gains: tuple[Gain, ...] = ()
+    likely: tuple[Gain, ...] = ()
     refined: tuple[Gain, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
     curves: tuple[Curve, ...] = ()

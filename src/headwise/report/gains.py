@@ -23,7 +23,6 @@ class _Column:
 
 _OTHERS = (
     _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
-    _Column("Likely", lambda gain: gain.likely, "all that are likely harmful removed, a tenth of them wrongly"),
     _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
@@ -39,6 +38,9 @@ def headline(report: Report) -> str:
     """
     if report.gains:
         parts = [f"Removing {_removed(report.gains, report.noun)} changed {report.metric} by {_verdict(report.gains)}"]
+        if report.likely:
+            removed = _removed(report.likely, report.noun)
+            parts.append(f"Removing all that are likely harmful, {removed}: {_verdict(report.likely)}")
         if report.refined:
             removed = _removed(report.refined, report.noun)
             parts.append(f"Refined masks remove {removed} and change it by {_verdict(report.refined)}")

@@ -16,6 +16,9 @@ from headwise.report.palette import colour_rules
 from headwise.report.tables import commands_section, cost_section, provenance_section
 
 _TARGETED = "Each language without what is decided to be harmful in it, on data that nothing was chosen on."
+_LIKELY = (
+    "Each language without all that is likely harmful in it, proved or not: a tenth of what goes is expected not to be."
+)
 _REFINED = (
     "Each language without what hurts given all else that is off: chosen on the examples that were scored on, "
     "judged on others."
@@ -80,6 +83,7 @@ def render(report: Report) -> str:
 def _sections(report: Report) -> dict[str, Html | None]:
     return {
         "Gains": gains_section(report.gains, report.metric, _TARGETED),
+        "Gains without what is likely harmful": gains_section(report.likely, report.metric, _LIKELY),
         "Gains of refined masks": gains_section(report.refined, report.metric, _REFINED),
         f"Values of {report.noun}s": maps_section(report.scores),
         "How alike languages are": likeness_section(report.scores, report.noun),

@@ -41,7 +41,7 @@ class CorrelatesPlan:
 
     Attributes:
         gains: The run folder of a finished targeted study.
-        mask: The mask whose gains they are, `targeted` or `refined`.
+        mask: The mask whose gains they are, `targeted`, `likely` or `refined`.
         source: The language that the model was tuned on.
         typology: A CSV or TSV file with distances to the source: `language`, then a column of each kind. Without
             one the distances are those of URIEL, if the package `urielplus` is installed.
@@ -134,13 +134,9 @@ class CorrelatesStudy(Shown):
             "traits", f"likeness and distance to {self.source}", ("language", "gain", *names), lines
         )
 
-    def gains(self) -> tuple[Gain, ...]:
-        """What the page shows of each language."""
-        return self.targeted.gains()
-
-    def refined_gains(self) -> tuple[Gain, ...]:
-        """What the page shows of refined masks."""
-        return self.targeted.refined_gains()
+    def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
+        """What the page shows of each language under one kind of mask."""
+        return self.targeted.gains(mask)
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""

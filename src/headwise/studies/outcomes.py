@@ -23,8 +23,6 @@ MASKS = ("targeted", "likely", "refined")
 SIZED = ("targeted", "refined")
 #: Other masks that may stand beside them.
 CONTROLS = ("michel", "zero-shot", "pooled")
-#: What a page shows beside the targeted mask.
-_BESIDE = ("likely", *CONTROLS)
 _RANDOM, _OFF = "random as ", " off"
 
 
@@ -141,14 +139,11 @@ class TargetedStudy(Shown):
             cells.append(Figure(float(reduce(known)), signed=True) if known else None)
         return tuple(cells)
 
-    def gains(self) -> tuple[Gain, ...]:
-        """What the targeted mask did to each language, beside the others."""
-        return tuple(_gain(language, found, "targeted", _BESIDE) for language, found in self.languages.items())
-
-    def refined_gains(self) -> tuple[Gain, ...]:
-        """What the refined mask did to each language that has one."""
+    def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
+        """What one kind of mask did to each language that has it; beside the targeted one stand its controls."""
+        beside = CONTROLS if mask == "targeted" else ()
         return tuple(
-            _gain(language, found, "refined") for language, found in self.languages.items() if "refined" in found.masks
+            _gain(language, found, mask, beside) for language, found in self.languages.items() if mask in found.masks
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,8 +182,8 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
 def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str] = ()) -> Gain:
     """What one mask did to a language, with the metric under others that are to stand beside it."""
     mask, random = found.masks[kind], found.random(kind)
-    likely, michel, zero_shot, pooled = (
-        found.masks[name].value if name in found.masks and name in beside else None for name in _BESIDE
+    michel, zero_shot, pooled = (
+        found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS
     )
     return Gain(
         language=language,
@@ -200,7 +195,6 @@ def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str
         p_value=mask.test.p_value,
         random_mean=random.value if random else None,
         random_sd=random.spread if random else None,
-        likely=likely,
         michel=michel,
         zero_shot=zero_shot,
         pooled=pooled,

@@ -103,11 +103,8 @@ class Study(Protocol):
     def tables(self) -> tuple[StudyTable, ...]:
         """Its tables, the most important first."""
 
-    def gains(self) -> tuple[Gain, ...]:
-        """What the page shows of removing heads."""
-
-    def refined_gains(self) -> tuple[Gain, ...]:
-        """What the page shows of refined masks."""
+    def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
+        """What the page shows of removing heads by one kind of mask."""
 
     def curves(self) -> tuple[Curve, ...]:
         """What the page shows of removing one after the other."""
@@ -119,12 +116,8 @@ class Study(Protocol):
 class Shown:
     """What the page shows of a study that has neither gains nor curves of its own: nothing."""
 
-    def gains(self) -> tuple[Gain, ...]:
-        """What removing heads did."""
-        return ()
-
-    def refined_gains(self) -> tuple[Gain, ...]:
-        """What refined masks did."""
+    def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:  # noqa: ARG002 - there is none
+        """What removing heads by one kind of mask did."""
         return ()
 
     def curves(self) -> tuple[Curve, ...]:
