@@ -1,4 +1,19 @@
-"""Rules that turn scores into masks: which players go."""
+"""Rules that turn scores into masks: which players go.
+
+Example:
+    >>> from transformers import BertConfig, BertModel
+    >>> from headwise import Provenance, find_heads
+    >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> heads = find_heads(BertModel(config))
+    >>> scores = HeadScores(heads.players(), (0.5, -0.6, -0.3, -0.1), (0.1,) * 4, (9,) * 4,
+    ...                     ("helpful", "harmful", "undecided", "undecided"), Provenance("stars", "full"))
+    >>> harmful_mask(scores, heads).off
+    ('encoder.0.1',)
+    >>> likely_mask(scores, heads).off
+    ('encoder.0.1', 'encoder.1.0')
+    >>> lowest_mask(scores, heads, 3).off == lowest_share_mask(scores, heads, 0.75).off
+    True
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -19,16 +34,6 @@ def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
 
     Raises:
         MaskMismatchError: The scores belong to a model of another shape or with other weights.
-
-    Example:
-        >>> from transformers import BertConfig, BertModel
-        >>> from headwise import Provenance, find_heads
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
-        >>> heads = find_heads(BertModel(config))
-        >>> scores = HeadScores(heads.players(), (0.5, -0.25), (0.1, 0.1), (9, 9), ("helpful", "harmful"),
-        ...                     Provenance("stars", "full"))
-        >>> harmful_mask(scores, heads).off
-        ('encoder.0.1',)
     """
     return _without(scores, heads, scores.decided("harmful"))
 
@@ -38,7 +43,8 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = 0.1) ->
 
     `harmful_mask` takes what is proved, all players together, however often one looks; that is a few of those that
     hurt. This rule weighs values by their standard errors at one look (Benjamini and Hochberg's procedure) and takes
-    most of them.
+    most of them. The share is what it says for values without bias whose end did not depend on them: those of `stars`
+    within a budget, not those of a gradient screen. What has no standard error stays on.
 
     Args:
         scores: The scores.
@@ -48,16 +54,6 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = 0.1) ->
     Raises:
         HeadwiseError: The share is no share.
         MaskMismatchError: The scores belong to a model of another shape or with other weights.
-
-    Example:
-        >>> from transformers import BertConfig, BertModel
-        >>> from headwise import Provenance, find_heads
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
-        >>> heads = find_heads(BertModel(config))
-        >>> scores = HeadScores(heads.players(), (-0.1, -0.25), (0.1, 0.1), (9, 9), ("undecided", "undecided"),
-        ...                     Provenance("stars", "full"))
-        >>> likely_mask(scores, heads).off
-        ('encoder.0.1',)
     """
     if not 0 < false_share < 1:
         raise HeadwiseError(f"a share of false ones is between 0 and 1, not {false_share}")

@@ -55,9 +55,9 @@ def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
     [found] = read(render(Report("", metric="F1", gains=gains, likely=likely, refined=refined))).all(class_="headline")
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
-        "in 1. Removing as many at random: −1.0 points. Removing all that are likely harmful, 1 head: +1.5 points: "
-        "significantly better in 1 of 1 language, worse in none. Refined masks remove 1 head and change it by +2.5 "
-        "points: significantly better in 1 of 1 language, worse in none."
+        "in 1. Removing as many at random: −1.0 points. Removing all that are likely harmful (1 head) changed it by "
+        "+1.5 points: significantly better in 1 of 1 language, worse in none. Refined masks remove 1 head and change "
+        "it by +2.5 points: significantly better in 1 of 1 language, worse in none."
     )
 
 

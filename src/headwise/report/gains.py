@@ -40,7 +40,7 @@ def headline(report: Report) -> str:
         parts = [f"Removing {_removed(report.gains, report.noun)} changed {report.metric} by {_verdict(report.gains)}"]
         if report.likely:
             removed = _removed(report.likely, report.noun)
-            parts.append(f"Removing all that are likely harmful, {removed}: {_verdict(report.likely)}")
+            parts.append(f"Removing all that are likely harmful ({removed}) changed it by {_verdict(report.likely)}")
         if report.refined:
             removed = _removed(report.refined, report.noun)
             parts.append(f"Refined masks remove {removed} and change it by {_verdict(report.refined)}")
