@@ -218,6 +218,8 @@ def test_a_pooled_mask_takes_what_hurts_on_the_whole(study: TargetedStudy, world
     unsure = replace(sure, stderr=(1.0,) * len(values))
     assert pooled_mask({"en": sure, "sw": sure}, heads).off == (one.players[2],)
     assert pooled_mask({"en": sure, "sw": unsure}, heads).off == ()
+    assert pooled_mask({"en": sure, "sw": replace(sure, value=tuple(-values))}, heads).off == ()  # nothing on average
+    assert pooled_mask({"en": sure, "sw": sure}, heads).language is None
     masks = {random_mask(one, heads, 5, seed).off for seed in range(10)}
     assert {len(off) for off in masks} == {5}
     assert len(masks) > 8

@@ -9,7 +9,7 @@ masks need no scores of the language itself: the source language's (zero-shot), 
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +28,6 @@ from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.study import save_tables
 from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
-
-#: Standard errors by which a pooled value must be below zero: the chance of that for any of 144 heads is under 0.1.
-_POOLED_ERRORS = 3.5
 
 
 @dataclass(frozen=True)
@@ -139,15 +136,15 @@ def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = 
 
 
 def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:
-    """The mask without the heads whose mean value over languages is clearly negative.
+    """The mask without the players that are likely harmful on average over languages.
 
     Aligned languages share their draws, so errors do not average out: their mean stands for the error of the mean.
     """
+    first = next(iter(scores.values()))
     value = np.mean([each.values() for each in scores.values()], axis=0)
     error = np.mean([each.stderr for each in scores.values()], axis=0)
-    first = next(iter(scores.values()))
-    off = [name for name, low in zip(first.players, value + _POOLED_ERRORS * error < 0, strict=True) if low]
-    return mask_without(heads, off, first.kind)
+    mean = replace(first, value=tuple(value.tolist()), stderr=tuple(error.tolist()))
+    return replace(likely_mask(mean, heads), language=None)
 
 
 def _judge(
