@@ -24,6 +24,9 @@ from headwise.masks import HeadMask
 from headwise.scores import HeadScores
 from headwise.stats import bh, chance_below
 
+#: Expected share of players without harm among those that go for being likely harmful.
+FALSE_SHARE = 0.1
+
 
 def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
     """The rule without a parameter: what is harmful is off, everything else stays on.
@@ -38,7 +41,7 @@ def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
     return _without(scores, heads, scores.decided("harmful"))
 
 
-def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = 0.1) -> HeadMask:
+def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_SHARE) -> HeadMask:
     """What is likely harmful is off: as many players as possible, of which a given share can be expected not to be.
 
     `harmful_mask` takes what is proved, all players together, however often one looks; that is a few of those that

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import false_discovery_control, norm  # type: ignore[import-untyped]
+from scipy.stats import false_discovery_control, norm, t  # type: ignore[import-untyped]
 
 from headwise.errors import HeadwiseError
 from headwise.stats.betting import SignTest
@@ -68,6 +68,13 @@ def test_the_chance_of_a_mean_below_zero_is_that_of_scipy() -> None:
     assert chance_below(mean, np.abs(error)) == pytest.approx(norm.cdf(mean, scale=np.abs(error)))
     assert chance_below([-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]).tolist() == [0.0, 0.5, 1.0]
     assert chance_below([-1.0, np.nan, -1.0], [np.nan, 1.0, np.inf]).tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("degrees", [4, 9, 19])
+def test_with_few_degrees_of_freedom_it_is_that_of_student(degrees: int) -> None:
+    mean = np.linspace(-5, 5, 41)
+    assert chance_below(mean, np.ones(41), degrees) == pytest.approx(t.cdf(mean, degrees), rel=0.08)
+    assert chance_below([-1.0, np.nan], [0.0, 1.0], degrees).tolist() == [0.0, 0.5]
 
 
 def test_corrections_are_nested() -> None:

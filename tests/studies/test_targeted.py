@@ -14,7 +14,7 @@ from headwise.stats import PairedTest
 from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
 from headwise.studies.reading import load_study
 from headwise.studies.study import save_tables, show_cell
-from headwise.studies.targeted import pooled_mask, random_mask
+from headwise.studies.targeted import random_mask
 from headwise.tasks import evaluate, find_task
 from tests.scoring_world import save_data, save_model
 
@@ -206,21 +206,13 @@ def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: 
     assert len(found.languages["en"].randoms["targeted"]) == 3
 
 
-def test_a_pooled_mask_takes_what_hurts_on_the_whole(study: TargetedStudy, world: Path) -> None:
+def test_random_masks_differ(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads
     from headwise.models import load_model
 
-    heads = find_heads(load_model(world / "model"))
-    one = study.scores["en"]
-    values = np.full(len(one.players), 0.5)
-    values[2] = -0.5
-    sure = replace(one, value=tuple(values), stderr=(0.01,) * len(values))
-    unsure = replace(sure, stderr=(1.0,) * len(values))
-    assert pooled_mask({"en": sure, "sw": sure}, heads).off == (one.players[2],)
-    assert pooled_mask({"en": sure, "sw": unsure}, heads).off == ()
-    assert pooled_mask({"en": sure, "sw": replace(sure, value=tuple(-values))}, heads).off == ()  # nothing on average
-    assert pooled_mask({"en": sure, "sw": sure}, heads).language is None
-    masks = {random_mask(one, heads, 5, seed).off for seed in range(10)}
+    masks = {
+        random_mask(study.scores["en"], find_heads(load_model(world / "model")), 5, seed).off for seed in range(10)
+    }
     assert {len(off) for off in masks} == {5}
     assert len(masks) > 8
 

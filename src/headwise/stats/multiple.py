@@ -145,17 +145,27 @@ def p_values(e_values: ArrayLike) -> Array:
     return np.asarray(1 / np.maximum(np.asarray(e_values, dtype=np.float64), 1))
 
 
-def chance_below(mean: ArrayLike, stderr: ArrayLike) -> Array:
-    """The chance that a normal mean would be so low if it were zero: a p-value for its being below zero, at one look.
+def chance_below(mean: ArrayLike, stderr: ArrayLike, degrees: int | None = None) -> Array:
+    """The chance that a mean would be so low if it were zero: a p-value for its being below zero, at one look.
 
     What is not known, or not how well, is as likely as not.
+
+    Args:
+        mean: Means.
+        stderr: Their standard errors.
+        degrees: Degrees of freedom of these; None if they are known well enough for a normal mean.
 
     Example:
         >>> chance_below([-2.0, 0.0, 1.0, -3.0], [1.0, 1.0, 1.0, float("nan")]).round(3)
         array([0.023, 0.5  , 0.841, 0.5  ])
+        >>> chance_below([-2.0, 0.0], [1.0, 1.0], degrees=9).round(3)
+        array([0.038, 0.5  ])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         evidence = np.asarray(mean, dtype=np.float64) / np.asarray(stderr, dtype=np.float64)
+    if degrees is not None:  # Student's t as a normal deviate, by the approximation of Wallace (1959)
+        scale = (8 * degrees + 1) / (8 * degrees + 3)
+        evidence = np.sign(evidence) * scale * np.sqrt(degrees * np.log1p(evidence**2 / degrees))
     return np.asarray(torch.special.ndtr(torch.from_numpy(np.nan_to_num(evidence))).numpy())
 
 

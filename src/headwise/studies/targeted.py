@@ -9,7 +9,7 @@ masks need no scores of the language itself: the source language's (zero-shot), 
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,11 @@ from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Problem
 from headwise.refinement import RefinementPlan, refine_mask
 from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without
-from headwise.runs import Journal, open_run
+from headwise.runs import Journal, open_run, read_run
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, make_problems, run_scoring
+from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems, run_scoring
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
+from headwise.studies.pooled import pool_languages, pooled_mask
 from headwise.studies.study import save_tables
 from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
 
@@ -84,7 +85,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
-        masks = choose_masks(plan, bench.heads, scores, run.journal, progress)
+        masks = choose_masks(plan, bench.heads, scored, run.journal, progress)
         found = {}
         for done, language in enumerate(scores):
             if progress is not None:
@@ -105,14 +106,15 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
 def choose_masks(
     plan: TargetedPlan,
     heads: HeadMap,
-    scores: Mapping[str, HeadScores],
+    scored: ScoringRun,
     journal: Journal | None = None,
     progress: Advance | None = None,
 ) -> dict[str, dict[str, HeadMask]]:
     """The masks to try on each language: nothing but dev examples has a say in them."""
+    scores = {language: each.scores for language, each in scored.languages.items()}
     harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
     problems, _ = make_problems(plan.scoring)
-    shared = {"pooled": pooled_mask(scores, heads)} if len(scores) > 1 else {}
+    shared = {"pooled": _pool(plan, heads, scored, problems)} if len(scores) > 1 else {}
     if plan.source in harmful:
         shared["zero-shot"] = harmful[plan.source]
     found: dict[str, dict[str, HeadMask]] = {}
@@ -128,23 +130,20 @@ def choose_masks(
     return found
 
 
+def _pool(plan: TargetedPlan, heads: HeadMap, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
+    """The mask that all languages share, from the rounds of all of them."""
+    scores = {language: each.scores for language, each in scored.languages.items()}
+    method = find_method(plan.scoring.method, **plan.scoring.options)
+    with read_run(scored.folder) as run:
+        pooled = pool_languages(scores, method, problems, run.journal, plan.scoring.seed)
+    return pooled_mask(pooled, heads, next(iter(scores.values())))
+
+
 def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = None) -> HeadMask:
     """The mask without the players that the loss is least sensitive to, as many as are harmful."""
     stream = f"michel {problem.language} {problem.data}"
     found = score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
     return lowest_mask(found, problem.heads, len(scores.decided("harmful")))
-
-
-def pooled_mask(scores: Mapping[str, HeadScores], heads: HeadMap) -> HeadMask:
-    """The mask without the players that are likely harmful on average over languages.
-
-    Aligned languages share their draws, so errors do not average out: their mean stands for the error of the mean.
-    """
-    first = next(iter(scores.values()))
-    value = np.mean([each.values() for each in scores.values()], axis=0)
-    error = np.mean([each.stderr for each in scores.values()], axis=0)
-    mean = replace(first, value=tuple(value.tolist()), stderr=tuple(error.tolist()))
-    return replace(likely_mask(mean, heads), language=None)
 
 
 def _judge(
