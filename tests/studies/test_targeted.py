@@ -206,6 +206,13 @@ def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: 
     assert len(found.languages["en"].randoms["targeted"]) == 3
 
 
+def test_the_mask_that_all_languages_share_is_kept(study: TargetedStudy) -> None:
+    mask = HeadMask.load(study.folder / "pooled.json")
+    assert mask.language is None
+    assert mask.off
+    assert {len(mask.off)} == {outcome.masks["pooled"].removed for outcome in study.languages.values()}
+
+
 def test_random_masks_differ(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads
     from headwise.models import load_model

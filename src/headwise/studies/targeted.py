@@ -95,6 +95,8 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
             chosen.save(folder / "masks" / f"{language}.json")
         if progress is not None:
             progress(len(scores), len(scores), "tested")
+    if (pooled := next(iter(masks.values())).get("pooled")) is not None:
+        pooled.save(folder / "pooled.json")
     study = TargetedStudy(
         folder, bench.task.metric.name, found, scores, {k: v.seconds for k, v in scored.languages.items()}, scored.notes
     )
