@@ -32,7 +32,7 @@ class PooledScores:
     Attributes:
         value: The mean over languages, (players,).
         stderr: Its standard error, (players,).
-        degrees: Degrees of freedom of the error; None if it is not one that varies.
+        degrees: Degrees of freedom of the error; None where it is the most that it can be.
     """
 
     value: Array
