@@ -87,17 +87,15 @@ class IterativeStudy(Shown):
     def _rankings(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(curve.ranking for curve in self.lines))
 
-    def _rows(
-        self, first: Callable[[Curve], Cell], cells: Callable[[Curve], tuple[Cell, ...]]
-    ) -> tuple[tuple[Cell, ...], ...]:
-        """A row for each language: its name, what does not depend on the ranking, and the cells of every ranking."""
+    def _rows(self, first: Callable[[Curve], Cell], cell: Callable[[Curve], Cell]) -> tuple[tuple[Cell, ...], ...]:
+        """A row for each language: its name, what does not depend on the ranking, and a cell for every ranking."""
         rows: dict[str, list[Cell]] = {}
         for curve in self.lines:
-            rows.setdefault(curve.language, [curve.language, first(curve)]).extend(cells(curve))
+            rows.setdefault(curve.language, [curve.language, first(curve)]).append(cell(curve))
         return tuple(tuple(row) for row in rows.values())
 
     def _areas(self) -> StudyTable:
-        rows = self._rows(_whole, lambda curve: (area(curve),))
+        rows = self._rows(_whole, area)
         if len(rows) > 1:
             numbers = np.array([row[1:] for row in rows], dtype=np.float64)  # (languages, columns)
             rows = (*rows, ("mean", *numbers.mean(0).tolist()))
@@ -105,21 +103,20 @@ class IterativeStudy(Shown):
         return StudyTable("iterative", title, ("language", "none", *self._rankings), rows)
 
     def _removable(self) -> StudyTable:
-        rows = self._rows(lambda curve: curve.removed[-1], lambda curve: (removable(curve),))
+        rows = self._rows(lambda curve: curve.removed[-1], removable)
         title = (
             f"{noun_of(self.scores)}s removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
         )
         return StudyTable("removable", title, ("language", "all", *self._rankings), rows)
 
     def _best(self) -> StudyTable:
-        rows = self._rows(_whole, best)
-        columns = [title for ranking in self._rankings for title in (f"{ranking} off", ranking)]
+        rows = tuple((curve.language, _whole(curve), curve.ranking, *best(curve)) for curve in self.lines)
         note = (
             "off: how many are removed at the best point. It is chosen on the test data, so it is an upper bound, "
             "not what a rule reaches."
         )
         title = f"best {self.metric} along the curve"
-        return StudyTable("best", title, ("language", "none", *columns), rows, note)
+        return StudyTable("best", title, ("language", "none", "ranking", "off", "best"), rows, note)
 
     def _points(self) -> StudyTable:
         columns = ("language", "ranking", "removed", "value", "low", "high")
