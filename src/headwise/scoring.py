@@ -132,6 +132,11 @@ class ScoringRun:
     languages: Mapping[str, LanguageScores]
     notes: tuple[str, ...]
 
+    @property
+    def scores(self) -> dict[str, HeadScores]:
+        """The scores of each language."""
+        return {language: found.scores for language, found in self.languages.items()}
+
 
 def run_scoring(
     plan: ScoringPlan,

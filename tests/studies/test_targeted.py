@@ -217,9 +217,8 @@ def test_random_masks_differ(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads
     from headwise.models import load_model
 
-    masks = {
-        random_mask(study.scores["en"], find_heads(load_model(world / "model")), 5, seed).off for seed in range(10)
-    }
+    heads = find_heads(load_model(world / "model"))
+    masks = {random_mask(study.scores["en"], heads, 5, seed).off for seed in range(10)}
     assert {len(off) for off in masks} == {5}
     assert len(masks) > 8
 

@@ -91,7 +91,7 @@ def run_iterative(plan: IterativePlan, out: str | os.PathLike[str], progress: Ad
     folder = Path(out)
     scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
     main = scored[plan.scoring.method][0]
-    scores = {language: each.scores for language, each in main.languages.items()}
+    scores = main.scores
     with open_run(folder, {"study": "iterative", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)

@@ -165,7 +165,7 @@ def run_stability(plan: StabilityPlan, out: str | os.PathLike[str], progress: Ad
         for place, (seed, scoring) in enumerate(_seed_folders(folder, plan.seeds).items()):
             seeded = dataclasses.replace(plan.scoring, seed=seed)
             found[seed] = run_scoring(seeded, scoring, progress=_part(progress, place, len(plan.seeds), seed))
-    runs = {seed: {name: each.scores for name, each in run.languages.items()} for seed, run in found.items()}
+    runs = {seed: run.scores for seed, run in found.items()}
     first = next(iter(found.values()))
     seconds = {name: sum(run.languages[name].seconds for run in found.values()) for name in first.languages}
     study = StabilityStudy(folder, runs, seconds, first.notes)

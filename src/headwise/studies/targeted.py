@@ -81,7 +81,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     """
     folder = Path(out)
     scored = run_scoring(plan.scoring, folder / "scoring", progress=progress)
-    scores = {language: each.scores for language, each in scored.languages.items()}
+    scores = scored.scores
     with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
@@ -113,7 +113,7 @@ def choose_masks(
     progress: Advance | None = None,
 ) -> dict[str, dict[str, HeadMask]]:
     """The masks to try on each language: nothing but dev examples has a say in them."""
-    scores = {language: each.scores for language, each in scored.languages.items()}
+    scores = scored.scores
     harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
     problems, _ = make_problems(plan.scoring)
     shared = {"pooled": _pool(plan, heads, scored, problems)} if len(scores) > 1 else {}
@@ -134,7 +134,7 @@ def choose_masks(
 
 def _pool(plan: TargetedPlan, heads: HeadMap, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
     """The mask that all languages share, from the rounds of all of them."""
-    scores = {language: each.scores for language, each in scored.languages.items()}
+    scores = scored.scores
     method = find_method(plan.scoring.method, **plan.scoring.options)
     with read_run(scored.folder) as run:
         pooled = pool_languages(scores, method, problems, run.journal, plan.scoring.seed)
