@@ -4,12 +4,13 @@ The model is e5-small-pos, the game the probability of the gold labels, the play
 Shapley value, which all of the methods can estimate. The truth is a long run of an unbiased method with a seed of its
 own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
 off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
-its units, as the error of an average falls. All methods are tried with `--budgets`; `--long` ones are for stars and
-tmab alone, and for the best of the peers, with fewer and with more examples. Where a permutation of tmab's whole sample
-does not fit into any of them, it gets the units for two. With `--out` what was measured is kept, the truth too, and the
-same command goes on.
+its units, as the error of an average falls. All methods are tried with `--budgets`: peers value coalitions in several
+ways within the first, and go on with what was best for them. `--long` budgets are for our own methods and for the best
+of the peers, with fewer and with more examples. Where a permutation of tmab's whole sample does not fit into any of
+them, it gets the units for two. With `--out` what was measured is kept, the truth too, and the same command goes on.
 
-    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000] [--out RUN]
+    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
+        [--long 60000] [--truth-from RUN,RUN] [--out RUN] [--plot FILE]
 """
 
 import argparse
@@ -30,7 +31,7 @@ from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
-from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
+from headwise.methods import Budget, Estimand, Method, Problem, find_method, score, version_of
 from headwise.methods.peers import Captum, Shapiq
 from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
@@ -48,16 +49,16 @@ PEERS: dict[str, Callable[..., Method]] = {
     "shapiq UnbiasedKernelSHAP": partial(Shapiq, approximator="UnbiasedKernelSHAP"),
     "shapiq SVARM": partial(Shapiq, approximator="SVARM"),
 }
-#: Ways to value a coalition that peers are tried with: the best of them counts.
+#: Ways to value a coalition: the best of them counts.
 WAYS: dict[str, dict[str, Any]] = {
     "a new example each": {"examples_per_coalition": 1, "fresh": True},
     "8 examples": {"examples_per_coalition": 8},
-}
-#: The same for a larger budget, in which 8 examples may be too few to stand for all.
-LONG_WAYS: dict[str, dict[str, Any]] = {
-    "8 examples": {"examples_per_coalition": 8},
     "32 examples": {"examples_per_coalition": 32},
 }
+#: What peers are tried with in the first budget.
+FIRST_WAYS = ("a new example each", "8 examples")
+#: What the best of them is tried with in larger ones, in which 8 examples may be too few to stand for all.
+LONG_WAYS = ("8 examples", "32 examples")
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--budgets", default="5000")
-    parser.add_argument("--long", default="20000,60000")
+    parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
+    parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
     parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
     parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
@@ -138,8 +139,14 @@ def find_truth(problem: Problem, folders: str, units: float) -> dict[str, Array]
         runs = [scores[problem.language] for scores in known if problem.language in scores]
     if not runs:
         raise SystemExit(f"--truth-from {folders}: none of these runs has scores of {problem.language}")
-    if any(run.provenance.estimand != problem.estimand.name or run.provenance.seed == SEED for run in runs):
-        raise SystemExit(f"--truth-from takes runs of the {problem.estimand.name} value with seeds other than {SEED}")
+    asked = (problem.game.name, problem.estimand.name, problem.heads.fingerprint)
+    if any((run.provenance.game, run.provenance.estimand, run.provenance.fingerprint) != asked for run in runs):
+        raise SystemExit(
+            f"--truth-from takes runs of this model, the {problem.game.name} game and the {asked[1]} value"
+        )
+    seeds = [SEED, *(run.provenance.seed for run in runs)]
+    if len(set(seeds)) < len(seeds):
+        raise SystemExit(f"--truth-from takes runs with seeds of their own, none of them {SEED}")
     errors = np.array([run.stderr for run in runs])  # (runs, players)
     weights = errors**-2 / (errors**-2).sum(0)
     return {
@@ -155,7 +162,7 @@ def compare(problem: Problem, truth: Truth, budgets: list[float], long: list[flo
 
     def note(name: str, method: Method, chosen: Sequence[float], stretch: float = 1.0) -> Entry:
         kept = journal.once(
-            f"{problem.language} {name} {chosen}",
+            f"{problem.language} {name} version {version_of(method)} {chosen}",
             lambda: measure(snapshots(method, problem, [stretch * budget for budget in chosen]), truth),
         )
         for budget, row in zip(chosen, kept["rows"].tolist(), strict=True):
@@ -167,19 +174,23 @@ def compare(problem: Problem, truth: Truth, budgets: list[float], long: list[flo
 
     tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
     note("stars", find_method("stars"), budgets + long)
-    note("gradient-screen", find_method("gradient-screen"), budgets)
-    note("permutation", find_method("permutation"), budgets)
+    note("gradient-screen", find_method("gradient-screen"), budgets + long)
+    note("permutation", find_method("permutation"), budgets + long)
     note("tmab", tmab, budgets + with_two_walks(long, tmab.start(problem, SEED).next_units))
     note("tmab, 32 examples", find_method("tmab", sample=32), budgets)
-    for budget in budgets:
-        tried = {
-            (peer, way): note(f"{peer}, {way}", PEERS[peer](units=budget, **WAYS[way]), [budget])
-            for peer, way in itertools.product(PEERS, WAYS)
-        }
-    peer, best = min(((key[0], entry) for key, entry in tried.items()), key=lambda each: each[1].per_unit)
-    stretch = best.budget / best.units  # peers plan for whole passes, but the engine shares work between coalitions
-    for budget, (way, how) in itertools.product(long, LONG_WAYS.items()):
-        note(f"{peer}, {way}", PEERS[peer](units=stretch * budget, **how), [budget], stretch)
+    first, *further = budgets
+    best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
+    for peer, make in PEERS.items():
+        tried = {way: note(f"{peer}, {way}", make(units=first, **WAYS[way]), [first]) for way in FIRST_WAYS}
+        best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
+    winner = min(best, key=lambda peer: best[peer][1].per_unit)
+    for budget, (peer, (way, entry)) in itertools.product(further + long, best.items()):
+        if budget in long and peer != winner:
+            continue
+        # Peers plan for whole passes, but the engine shares work between coalitions.
+        stretch = entry.budget / entry.units
+        for chosen in LONG_WAYS if peer == winner else (way,):
+            note(f"{peer}, {chosen}", PEERS[peer](units=stretch * budget, **WAYS[chosen]), [budget], stretch)
     return found
 
 

@@ -54,6 +54,7 @@ class World:
         pairs: What two players add together, symmetric with a diagonal of zeros, (players, players).
         curve: How far gradients are off, (examples, players).
         bar: The value above which an example counts as right, (examples,): the hard value, a step of the soft one.
+        unseen: What of `own` gradients know nothing about, (examples, players); nothing unless given.
     """
 
     start: float
@@ -61,6 +62,7 @@ class World:
     pairs: Array
     curve: Array
     bar: Array
+    unseen: Array | float = 0.0
 
     def values(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
         """The values of rows, (rows,)."""
@@ -74,7 +76,8 @@ class World:
 
     def gradients(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
         """The derivatives by every gate, (rows, players)."""
-        return np.asarray(self.marginals(masks, index) + self.curve[index] * np.where(masks, -1.0, 1.0))
+        unseen = np.broadcast_to(self.unseen, self.own.shape)[index]
+        return np.asarray(self.marginals(masks, index) - unseen + self.curve[index] * np.where(masks, -1.0, 1.0))
 
     def exact(self, smallest: int = 0) -> Array:
         """The mean marginal over coalitions of smallest..n-1 players, every size the same, (players,)."""

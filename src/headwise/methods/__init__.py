@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import typing
 from typing import Any
 
 from headwise.errors import HeadwiseError
@@ -20,8 +21,10 @@ _WHERE = {
     "captum": ("peers", "Captum"),
 }
 METHODS = tuple(_WHERE)
+#: Raised when a method's rounds become others under the same seed and options, so that no run mixes them; 1 if absent.
+_VERSIONS = {"stars": 2}
 
-__all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score"]
+__all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score", "version_of"]
 
 
 def find_method(name: str, **options: Any) -> Method:
@@ -32,7 +35,7 @@ def find_method(name: str, **options: Any) -> Method:
         options: Options of the method, by name.
 
     Raises:
-        HeadwiseError: There is no such method, or it has no such option.
+        HeadwiseError: There is no such method, or it has no such option or not with such a value.
 
     Example:
         >>> find_method("stars", error_rate=0.05).name
@@ -45,5 +48,30 @@ def find_method(name: str, **options: Any) -> Method:
     known = {each.name for each in dataclasses.fields(found)} - {"name"}
     if unknown := sorted(set(options) - known):
         raise HeadwiseError(f"the method {name!r} has no option {unknown[0]!r}: it has {', '.join(sorted(known))}")
+    wanted = typing.get_type_hints(found)
+    for option, value in options.items():
+        _check_option(name, option, value, wanted[option])
     method: Method = found(**options)
     return method
+
+
+def version_of(method: Method) -> int:
+    """Which version of a method this is: rounds of another are not to be mixed with its own.
+
+    Example:
+        >>> version_of(find_method("permutation"))
+        1
+    """
+    return _VERSIONS.get(method.name, 1)
+
+
+def _check_option(method: str, option: str, value: object, wanted: Any) -> None:
+    """Options come from plans that people write: a text or a list where a number belongs must be said."""
+    kinds: tuple[type, ...] = {float: (int, float), int: (int,), bool: (bool,)}.get(wanted, ())
+    choices = typing.get_args(wanted)
+    fits = isinstance(value, kinds) and (wanted is bool or not isinstance(value, bool)) if kinds else value in choices
+    if not fits:
+        what = {float: "a number", int: "a whole number", bool: "true or false"}.get(
+            wanted, f"one of {', '.join(choices)}"
+        )
+        raise HeadwiseError(f"the option {option!r} of the method {method!r} is {what}, not {value!r}")

@@ -48,7 +48,8 @@ class Estimand:
 
     def smallest(self, players: int) -> int:
         """The size of the smallest coalition that a player joins: 73 of 144 players for a share of one half."""
-        return min(int(self.share * players) + 1, players - 1) if self.share else 0
+        # 0.29 · 100 is 28.999…, of which "more than" is 30 all the same.
+        return min(int(self.share * players + 1e-9) + 1, players - 1) if self.share else 0
 
 
 @dataclass(frozen=True)

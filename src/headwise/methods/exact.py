@@ -147,6 +147,6 @@ def _chunks(total: int, size: int) -> Iterable[NDArray[np.int64]]:
 
 
 def _sign(value: float, scale: float) -> Decision:
-    if abs(value) <= _ROUNDING * scale:
+    if not abs(value) > _ROUNDING * scale:  # nor is what is no number
         return "undecided"
     return "harmful" if value < 0 else "helpful"

@@ -28,6 +28,10 @@ class GradientScreen:
     bases: int = 64
     name: str = "gradient-screen"
 
+    def __post_init__(self) -> None:
+        if self.bases < 1:
+            raise HeadwiseError(f"a round takes at least one coalition, not {self.bases}")
+
     def start(self, problem: Problem, seed: int) -> "ScreenRounds":
         """Begin work on a problem.
 
@@ -80,9 +84,9 @@ class ScreenRounds:
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean gradients; nothing is decided."""
-        n, count = len(self.problem.players), max(self.count, 1)
+        n, count = len(self.problem.players), self.count or np.nan  # nothing seen, nothing known
         mean = self.total / count
-        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(count - 1, 1))
+        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(self.count - 1, 1))
         return make_scores(
             self.problem, self.method.name, mean, stderr, np.full(n, self.count), UNDECIDED * n, units, seed,
             confidence="none: gradients are biased",

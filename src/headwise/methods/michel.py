@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.engine import Cost
+from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.results import UNDECIDED, make_scores
@@ -28,6 +29,10 @@ class Michel:
     normalise: bool = False
     examples: int = 64
     name: str = "michel"
+
+    def __post_init__(self) -> None:
+        if self.examples < 1:
+            raise HeadwiseError(f"a round takes at least one example, not {self.examples}")
 
     def start(self, problem: Problem, seed: int) -> "MichelRounds":  # noqa: ARG002 - nothing is drawn
         """Begin work on a problem."""
@@ -74,9 +79,9 @@ class MichelRounds:
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean sizes of gradients; nothing is decided."""
-        n, count = len(self.problem.players), max(self.count, 1)
+        n, count = len(self.problem.players), self.count or np.nan  # nothing seen, nothing known
         mean = self.total / count
-        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(count - 1, 1))
+        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(self.count - 1, 1))
         scale = self._norms(mean) if self.method.normalise else np.ones(n)
         return make_scores(
             self.problem, self.method.name, mean / scale, stderr / scale, np.full(n, self.count), UNDECIDED * n, units,

@@ -1,12 +1,13 @@
 """Stars: base coalitions with single flips, and the gradient of all gates as what the flips correct.
 
 A draw is a coalition and an example of its own. At every base the gradient of the soft value says what each player is
-worth there, for two passes and all players at once, nearly right. At some bases single players are flipped to see what
-they are really worth, and how far the gradient was off. The estimate is the mean of the gradients plus the mean of
-what the flips correct, each flip weighed by one over the chance that it was made. That chance depends on earlier
-rounds alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are
-less reliable, most of all to those that are still undecided as long as these are many, and some to every player in
-every round. Were the decided ones left out, their values would stay as rough as they were when they were decided.
+worth there, for two passes and all players at once, nearly right. At one base of each block single players are flipped
+to see what they are really worth, and how far the gradient was off: rather at a base with large gradients, where there
+is more to be off by. The estimate is the mean of the gradients plus the mean of what the flips correct, each flip
+weighed by one over the chance that it was made. That chance depends on earlier rounds and on the block's gradients
+alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are less
+reliable, most of all to those that are still undecided as long as these are many, and some to every player in every
+round. Were the decided ones left out, their values would stay as rough as they were when they were decided.
 
 For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
 The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
@@ -27,6 +28,7 @@ from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.slopes import PRIOR, Slopes, sum_flips
 from headwise.methods.walks import flip_signs, star_weights
 from headwise.scores import HeadScores
 from headwise.stats import Decision, SignTest, decide
@@ -37,8 +39,8 @@ Confidence = Literal["betting", "asymptotic"]
 
 #: Share of the flips that all players get alike, whatever is known of them.
 _EVEN = 0.25
-#: Flips of all players together that a player's own few are mixed with.
-_PRIOR = 8.0
+#: Share of the chance to be flipped at that all bases of a block get alike, however small their gradients.
+_ANY = 0.2
 #: Flips of a player before its variance is to be trusted.
 _FEWEST_FLIPS = 32
 #: Standard errors by which the hard value may speak against a harmful player.
@@ -55,8 +57,8 @@ class Stars:
             `betting` holds for any distribution and any number of them, and pays for it: no bound of that kind can
             tell a value from 0 by fewer than ln(2·players/error_rate) / |value| flips of the player, since events
             as rare as that could still turn its sign. Values of heads are often below 1/1000.
-        bases: Bases with flips in a round.
-        gradients: Bases with a gradient for each one with flips.
+        bases: Bases with flips in a round, one in each block.
+        gradients: Bases with a gradient in a block.
         flips: Players flipped at a base.
         confirm: Whether a harmful player must not be helpful by accuracy, where the game is a soft one.
     """
@@ -64,8 +66,8 @@ class Stars:
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
     bases: int = 16
-    gradients: int = 5
-    flips: int = 24
+    gradients: int = 4
+    flips: int = 36
     confirm: bool = True
     name: str = "stars"
 
@@ -74,6 +76,8 @@ class Stars:
             raise HeadwiseError(f"confidence is one of {', '.join(get_args(Confidence))}, not {self.confidence!r}")
         if not 0 < self.error_rate < 1:
             raise HeadwiseError(f"an error rate is between 0 and 1, not {self.error_rate}")
+        if least := [name for name in ("bases", "gradients", "flips") if getattr(self, name) < 1]:
+            raise HeadwiseError(f"{least[0]} of stars are at least 1, not {getattr(self, least[0])}")
 
     def start(self, problem: Problem, seed: int) -> "StarRounds":
         """Begin work on a problem.
@@ -88,17 +92,13 @@ class Stars:
         return StarRounds(self, problem, seed)
 
 
-#: Sums over flips that are kept for each player: how often, and products of value, gradient and hard value.
-_SUMS = ("count", "xg", "gg", "xx", "hg")
-
-
 class StarRounds:
     """Stars at work."""
 
     def __init__(self, method: Stars, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
-        self.sums = {name: np.zeros(n) for name in _SUMS}
+        self.slopes = Slopes.start(n)
         self.blocks = 0
         self._decided: tuple[Decision, ...] | None = None
         # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
@@ -128,7 +128,7 @@ class StarRounds:
         return f"{decided} of {len(self.problem.players)} decided"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """A round: gradients at all bases, flips at the first of each block."""
+        """A round: gradients at all bases, flips at one of each block."""
         method, n = self.method, len(self.problem.players)
         count = method.bases * method.gradients
         draws = Draws(self.seed, "stars")
@@ -139,20 +139,17 @@ class StarRounds:
         _, slopes = self.gradient_engine.gradients(bases, index)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
         gradients = weights * slopes.numpy().astype(np.float64)
-        stars = slice(None, None, method.gradients)
-        players = self._choose(first_draw)  # (stars, flips)
-        found = self.flip_engine.flips(bases[stars], index[stars], self._counting(players, weights[stars]))
-        differences = (found.flipped - found.base[:, None]).nan_to_num(0.0).numpy().astype(np.float64)
-        row = np.arange(method.bases)[:, None]
-        scale = (weights[stars] * flip_signs(bases[stars]))[row, players]  # (stars, flips)
-        arrays = self._reduce(gradients, players, differences * scale[..., None])
+        stars, odds = self._choose_bases(first_draw, gradients)
+        players = self._choose_players(first_draw)  # (stars, flips)
+        marginals = self._flip(bases[stars], index[stars], players, weights[stars])
+        sums = sum_flips(bases, gradients, stars, players, marginals)
+        arrays = {**sums, **self._reduce(bases, gradients, stars, odds, players, marginals)}
         units = self.gradient_engine.cost.units + self.flip_engine.cost.units
         return {**arrays, "units": np.array(units)}, count
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the sums of a round."""
-        for name in _SUMS:
-            self.sums[name] = self.sums[name] + arrays[name]
+        self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
         self.blocks += blocks
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
@@ -166,9 +163,10 @@ class StarRounds:
     def scores(self, units: float, seed: int) -> HeadScores:
         """The estimates so far."""
         value, stderr = self.estimates()
+        promised = self.method.confidence == "asymptotic" or self.test is not None
         return make_scores(
-            self.problem, self.method.name, value[0], stderr[0], self.sums["count"], self.decisions(), units, seed,
-            self.method.error_rate, self.method.confidence,
+            self.problem, self.method.name, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
+            self.method.error_rate if promised else None, self.method.confidence if promised else "none",
         )  # fmt: skip
 
     def estimates(self) -> tuple[Array, Array]:
@@ -177,7 +175,11 @@ class StarRounds:
             return np.full_like(self.totals, np.nan), np.full_like(self.totals, np.nan)
         mean = self.totals / self.weight
         spread = (self.squares - 2 * mean * self.crosses + mean**2 * self.weight_squares).clip(0)
-        return mean, np.sqrt(spread) / self.weight * np.sqrt(self.blocks / max(self.blocks - 1, 1))
+        shown = spread / self.weight**2 * self.blocks / max(self.blocks - 1, 1)
+        # A player whose few flips happen to show nothing is not known any better for it.
+        flips = self.slopes.flips
+        usual = np.stack([self.slopes.usual(hard) for hard in (False, True)]) / flips.clip(1)
+        return mean, np.sqrt((flips * shown + PRIOR * usual) / (flips + PRIOR))
 
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
@@ -193,7 +195,7 @@ class StarRounds:
                 return UNDECIDED * n
             count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
             radius = asymptotic_radius(count, count * stderr**2, self.method.error_rate / n)
-            radius = np.where(self.sums["count"] >= _FEWEST_FLIPS, radius, np.inf)
+            radius = np.where(self.slopes.flips >= _FEWEST_FLIPS, radius, np.inf)
             found: list[Decision] = [
                 "harmful" if high < 0 else "helpful" if low > 0 else "undecided"
                 for low, high in zip(value - radius, value + radius, strict=True)
@@ -210,7 +212,7 @@ class StarRounds:
     def flip_chances(self) -> Array:
         """The chance of each player to be flipped at a base, (players,); they sum to the flips of a base."""
         n = len(self.problem.players)
-        wanted = np.sqrt(self._residual() / self.flip_engine.flip_units)
+        wanted = np.sqrt(self.slopes.unexplained() / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
         # As much for them alone as they are of all: where few are left, more flips would decide hardly any of them.
         apart = undecided.mean()
@@ -218,63 +220,66 @@ class StarRounds:
         shares = apart * alone + (1 - apart) * wanted / wanted.sum()
         return capped_shares(_EVEN / n + (1 - _EVEN) * shares, self._flips)
 
-    def _choose(self, first_draw: int) -> NDArray[np.int64]:
+    def _choose_bases(self, first_draw: int, gradients: Array) -> tuple[NDArray[np.int64], Array]:
+        """The base of each block to flip at, and the odds of it against an even choice, (stars,) each.
+
+        A bet needs marginals within the game's bounds, which it would not get by dividing them by other odds than 1.
+        """
+        blocks, each = self.method.bases, self.method.gradients
+        size = np.abs(gradients).sum(1).reshape(blocks, each)
+        if self.method.confidence == "betting":
+            size = np.ones_like(size)
+        total = size.sum(1, keepdims=True)
+        chance = _ANY / each + (1 - _ANY) * np.where(total > 0, size / np.where(total > 0, total, 1.0), 1 / each)
+        start = Draws(self.seed, "star bases").uniform(first_draw, blocks, 1)  # (blocks, 1)
+        place = (np.cumsum(chance, axis=1) <= start).sum(1).clip(max=each - 1)  # (blocks,)
+        return np.arange(blocks) * each + place, chance[np.arange(blocks), place] * each
+
+    def _choose_players(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
         ends = np.cumsum(self.flip_chances())
         ends[-1] = self._flips  # rounding
         start = Draws(self.seed, "star flips").uniform(first_draw, self.method.bases, 1)  # (stars, 1)
         return np.searchsorted(ends, start + np.arange(self._flips), side="right").clip(max=len(ends) - 1)
 
-    def _counting(self, players: NDArray[np.int64], weights: Array) -> NDArray[np.int64]:
-        """The flips that have to be made: those without weight count as nothing, whatever they would show."""
-        return np.where(np.take_along_axis(weights, players, axis=1) > 0, players, -1)
+    def _flip(
+        self, bases: NDArray[np.bool_], index: NDArray[np.int64], players: NDArray[np.int64], weights: Array
+    ) -> Array:
+        """Weighted marginals by value and by hard value, (stars, flips, 2); of no weight, so not flipped at all: 0."""
+        weight = np.take_along_axis(weights, players, axis=1)  # (stars, flips)
+        found = self.flip_engine.flips(bases, index, np.where(weight > 0, players, -1))
+        differences = (found.flipped - found.base[:, None]).numpy().astype(np.float64)
+        scale = weight * np.take_along_axis(flip_signs(bases), players, axis=1)
+        return np.where(weight[..., None] > 0, differences * scale[..., None], 0.0)
 
-    def _reduce(self, gradients: Array, players: NDArray[np.int64], marginals: Array) -> Arrays:
-        """A round's sums: gradients (bases, players), marginals by value and hard value (stars, flips, 2)."""
-        method, n = self.method, len(self.problem.players)
-        blocks = gradients.reshape(method.bases, method.gradients, n)
-        at_star = np.take_along_axis(blocks[:, 0], players, axis=1)  # (stars, flips)
-        chance = self.flip_chances()
+    def _reduce(
+        self,
+        bases: NDArray[np.bool_],
+        gradients: Array,
+        stars: NDArray[np.int64],
+        odds: Array,
+        players: NDArray[np.int64],
+        marginals: Array,
+    ) -> Arrays:
+        """A round's estimates: of gradients (bases, players), and marginals at stars (stars, flips, 2)."""
+        chance, row = self.flip_chances(), np.arange(len(stars))[:, None]
         totals, squares = [], []
-        for which in (0, 1):
-            slope = self._slope(which)
-            corrected = slope * blocks.mean(1)  # (stars, players)
-            correction = (marginals[..., which] - slope[players] * at_star) / chance[players]
-            np.add.at(corrected, (np.arange(method.bases)[:, None], players), correction)
+        for which, hard in enumerate((False, True)):
+            off, on = self.slopes.of(hard)
+            explained = np.where(bases, on, off) * gradients
+            corrected = explained.reshape(len(stars), self.method.gradients, -1).mean(1)  # (stars, players)
+            correction = marginals[..., which] - np.take_along_axis(explained[stars], players, axis=1)
+            np.add.at(corrected, (row, players), correction / (odds[:, None] * chance[players]))
             totals.append(corrected.sum(0))
             squares.append((corrected**2).sum(0))
-        x, h = marginals[..., 0], marginals[..., 1]
-        products = {"count": np.ones_like(x), "xg": x * at_star, "gg": at_star**2, "xx": x * x, "hg": h * at_star}
-        sums = {name: np.bincount(players.ravel(), each.ravel(), n) for name, each in products.items()}
         return {
-            **sums,
-            "blocks": np.array(method.bases),
+            "blocks": np.array(len(stars)),
             "chance": chance,
             "totals": np.stack(totals),
             "squares": np.stack(squares),
             "players": players.ravel(),
-            "observed": x.ravel(),
+            "observed": marginals[..., 0].ravel(),
         }
-
-    def _slope(self, which: int) -> Array:
-        """What a gradient of 1 stands for, by value or by hard value, from earlier rounds: (players,)."""
-        xg, gg = self.sums["hg" if which else "xg"], self.sums["gg"]
-        if gg.sum() == 0:
-            return np.ones_like(gg)
-        mean = gg.sum() / max(self.sums["count"].sum(), 1)
-        found: Array = (xg + _PRIOR * mean * xg.sum() / gg.sum()) / (gg + _PRIOR * mean)
-        return found
-
-    def _residual(self) -> Array:
-        """Variance of what gradients leave unexplained, (players,)."""
-        slope, s = self._slope(0), self.sums
-        left = (s["xx"] - 2 * slope * s["xg"] + slope**2 * s["gg"]).clip(0)
-        if left.sum() == 0:
-            return np.ones_like(left)
-        # The share that is unexplained is much the same for all players, the variance itself is not.
-        usual = left.sum() / s["xx"].sum() * s["xx"] / s["count"].clip(1)
-        found: Array = (left + _PRIOR * usual) / (s["count"] + _PRIOR)
-        return found.clip(found.max() * 1e-6)
 
     def _start_test(self) -> SignTest | None:
         """A test of signs; none for games without bounds, which nothing holds for."""
