@@ -1,17 +1,25 @@
 """`headwise eval` and `headwise tune`: a table per language, an ordinary checkpoint."""
 
 import gzip
+import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import AutoModelForTokenClassification, BertModel, PreTrainedTokenizerFast
 
 from headwise import HeadMask, find_heads
+from headwise.cli import tasks as cli
+from headwise.tasks.dispatch import Measurement
+from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.task import UPOS
 from tests.cli.running import run
 from tests.families import BY_NAME
 
@@ -33,18 +41,21 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A folder with small treebanks of two languages."""
-    folder = tmp_path / "data" / "ud"
-    folder.mkdir(parents=True)
     for language, sentences in SENTENCES.items():
-        for split in ("train", "dev", "test"):
-            with gzip.open(folder / f"{language}_toy-ud-{split}.conllu.gz", "wt", encoding="utf-8") as file:
-                for number, text in enumerate(sentences * 4):
-                    file.write(f"# sent_id = {number}\n# text = {text}\n")
-                    for place, word in enumerate(text.split(), 1):
-                        head, relation = (0, "root") if place == 1 else (1, "dep")
-                        file.write(f"{place}\t{word}\t_\t{WORDS[word]}\t_\t_\t{head}\t{relation}\t_\t_\n")
-                    file.write("\n")
+        write_treebank(tmp_path / "data" / "ud", language, sentences)
     return tmp_path / "data"
+
+
+def write_treebank(folder: Path, language: str, sentences: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "dev", "test"):
+        with gzip.open(folder / f"{language}_toy-ud-{split}.conllu.gz", "wt", encoding="utf-8") as file:
+            for number, text in enumerate(sentences * 4):
+                file.write(f"# sent_id = {number}\n# text = {text}\n")
+                for place, word in enumerate(text.split(), 1):
+                    head, relation = (0, "root") if place == 1 else (1, "dep")
+                    file.write(f"{place}\t{word}\t_\t{WORDS[word]}\t_\t_\t{head}\t{relation}\t_\t_\n")
+                file.write("\n")
 
 
 def tune_arguments(model: Path, data: Path, out: Path) -> tuple[object, ...]:
@@ -123,9 +134,198 @@ def test_mistakes_get_one_sentence(
             "--train-languages names no language",
         ),
         ((*tune_arguments(model, data, tmp_path / "o"), "--piece", "last"), "'text' or 'first'"),
+        ((*tune_arguments(model, data, tmp_path / "o"), "--learning-rate", 1e38), "learning_rate: a number from 0 to"),
+        (
+            ("eval", model, "--task", "pos", "--data", data, "--beams", 4),
+            "--beams is for the task translation, and pos",
+        ),
+        (("eval", model, "--task", "pos", "--data", data, "--window", 4), "--window is for the task lm, and pos does"),
+        ((*tune_arguments(model, data, tmp_path / "o"), "--window", 4), "--window is for the task lm, and pos does"),
     ]
     for arguments, message in mistakes:
         assert run(monkeypatch, *arguments) == 1
         error = capsys.readouterr().err.strip().splitlines()[-1]
         assert error.startswith("headwise: ")
         assert message in error
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seed", -1), ("--patience", -3), ("--out", ""), ("--out", " "), ("--epochs", 0)]
+)
+def test_values_that_no_option_takes_are_a_wrong_call(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    model: Path,
+    data: Path,
+    tmp_path: Path,
+    option: str,
+    value: object,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, *tune_arguments(model, data, tmp_path / "o"), option, value) == 2
+    assert option in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "data"}
+
+
+def last_error(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_what_is_in_the_folder_is_only_replaced_on_purpose(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    monkeypatch.setattr("headwise.cli.tasks.open_dataset", no_work)
+    assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
+    message = "the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
+    assert last_error(capsys) == f"headwise: {out}: {message}"
+    assert (out / "thesis.txt").read_text() == "mine"
+    monkeypatch.undo()
+    assert run(monkeypatch, *tune_arguments(model, data, out), "--overwrite") == 0
+    assert not (out / "thesis.txt").exists()
+    assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
+    assert message in last_error(capsys)
+    assert run(monkeypatch, *tune_arguments(model, data, out), "--overwrite") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "out"}
+
+
+def no_work(*arguments: object) -> None:
+    raise AssertionError("work was done before the folder was looked at")
+
+
+def test_what_is_still_needed_is_never_replaced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(model)
+    (tmp_path / "file").touch()
+    for out, message in (
+        (model, "that is the model itself"),
+        (".", "that is the model itself"),
+        ("..", "the model is in it"),
+        (data, "that is the data itself"),
+        ("/", "the model is in it"),
+        (tmp_path / "file", "a file of that name is in the way"),
+    ):
+        assert run(monkeypatch, *tune_arguments(model, data, Path(out)), "--overwrite") == 1
+        assert last_error(capsys) == f"headwise: {out}: {message}: choose another folder for --out"
+    assert (model / "config.json").is_file()
+
+
+def test_the_current_folder_can_be_tuned_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run(monkeypatch, *tune_arguments(model, data, Path())) == 0
+    assert (tmp_path / "here" / "config.json").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "here"}
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
+    """Ctrl-C at a call of a function of the commands after so many."""
+    counted = itertools.count()
+    function = getattr(cli, name)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if next(counted) >= calls:
+            raise KeyboardInterrupt
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(cli, name, interrupted)
+
+
+def test_a_stopped_run_says_how_to_go_on_and_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    command = tune_arguments(model, data, tmp_path / "my tagger")
+    with monkeypatch.context() as stopping:
+        interrupt_after(stopping, "_save", 0)
+        assert run(stopping, *command) == 130
+    assert last_error(capsys).startswith("headwise: stopped, and what was found is kept: go on with headwise tune ")
+    assert (tmp_path / ".my tagger.tuning" / "state.json").is_file()
+    other = (*command, "--train-languages", "sw")
+    assert run(monkeypatch, *other) == 1
+    expected = ".my tagger.tuning: the run that was stopped there had other training examples and dev examples: delete"
+    assert expected in last_error(capsys)
+    monkeypatch.setattr("headwise.tasks.tuning._Run.train_epoch", no_work)  # all epochs are done
+    assert run(monkeypatch, *command, "--json") == 0
+    assert shown(capsys)["best_value"] == 100
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "my tagger"}
+
+
+def test_a_stopped_evaluation_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
+) -> None:
+    interrupt_after(monkeypatch, "measure", 1)
+    assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data) == 130
+    assert last_error(capsys) == "headwise: stopped"
+
+
+@pytest.fixture
+def tagger(tmp_path: Path, model: Path) -> Path:
+    """A tagger that has learnt nothing."""
+    labels = dict(enumerate(UPOS))
+    config = {"id2label": labels, "label2id": {label: number for number, label in labels.items()}}
+    torch.manual_seed(1)
+    tagger = AutoModelForTokenClassification.from_pretrained(model, **config)
+    tagger.save_pretrained(tmp_path / "tagger")
+    PreTrainedTokenizerFast.from_pretrained(model).save_pretrained(tmp_path / "tagger")
+    return tmp_path / "tagger"
+
+
+def test_a_mask_of_other_weights_is_taken_on_purpose_only(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    model: Path,
+    data: Path,
+    tagger: Path,
+    tmp_path: Path,
+) -> None:
+    other = BertModel(BY_NAME["bert"].build(seed=9).config, add_pooling_layer=False)
+    mask = tmp_path / "mask.json"
+    (~HeadMask.full(find_heads(other))).save(mask)
+    evaluation = ("eval", tagger, "--task", "pos", "--data", data)
+    for command in (evaluation, tune_arguments(model, data, tmp_path / "o")):
+        assert run(monkeypatch, *command, "--mask", mask) == 1
+        assert "the mask is for the weights" in (error := last_error(capsys))
+        assert "--other-weights" in error
+        assert run(monkeypatch, *command, "--mask", mask, "--other-weights", "--json") == 0
+        capsys.readouterr()
+
+
+def test_languages_and_split_are_checked_before_the_model_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path
+) -> None:
+    monkeypatch.setattr(cli, "load_model", no_work)
+    evaluation = ("eval", model, "--task", "pos", "--data", data)
+    assert run(monkeypatch, *evaluation, "--languages", "en,sw,xx") == 1
+    assert "no language 'xx'" in last_error(capsys)
+    assert run(monkeypatch, *evaluation, "--split", "exam") == 1
+    assert "no split 'exam'" in last_error(capsys)
+
+
+def test_figures_that_are_no_numbers_are_still_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
+) -> None:
+    broken = Evaluation("accuracy", math.inf, math.nan, math.inf, 3, 0, np.zeros((3, 2)))
+    monkeypatch.setattr(cli, "measure", lambda *arguments: Measurement((broken,)))
+    assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--json") == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["mean"] == found["means"]["accuracy"] == "inf"
+    row = found["languages"]["en"]
+    assert (row["value"], row["low"], row["metrics"]["accuracy"]["high"]) == ("inf", None, "inf")
+
+
+def test_sentences_that_are_too_long_are_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    write_treebank(data / "ud", "fi", ["the cat " * 30, "cat sat"])
+    way = ("--train-languages", "fi", "--epochs", 1, "--json")
+    assert run(monkeypatch, *tune_arguments(model, data, tmp_path / "tuned"), *way) == 0
+    capsys.readouterr()
+    evaluation = ("eval", tmp_path / "tuned", "--task", "pos", "--data", data, "--languages", "fi", "--json")
+    assert run(monkeypatch, *evaluation) == 0
+    assert shown(capsys)["languages"]["fi"]["cut"] == 4

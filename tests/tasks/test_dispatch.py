@@ -1,15 +1,18 @@
 """Which task a model can do, and what it is measured by."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from transformers import BertConfig, BertLMHeadModel
 
 from headwise import HeadwiseError
 from headwise.data.examples import TextExample, WordExample
 from headwise.tasks import evaluate, find_task
 from headwise.tasks.causal import LanguageTask
-from headwise.tasks.dispatch import check_tokenizer, measure, task_of
+from headwise.tasks.dispatch import check_tokenizer, fit_to, measure, task_of
+from headwise.tasks.encoding import usable_positions
 from headwise.tasks.translation import TranslationTask
 from tests.families import BY_NAME, Case
 
@@ -44,7 +47,7 @@ def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
     labels = dict(enumerate("abcde"))
     model = BY_NAME["xlm-roberta"].build(id2label=labels, label2id={label: n for n, label in labels.items()})
     task = task_of(model, "slots", piece="first")
-    assert task == find_task("slots", tuple("abcde"), "first")
+    assert task == replace(find_task("slots", tuple("abcde"), "first"), max_length=38)
     examples = [WordExample("1", ("the", "cat"), ("a", "b"))]
     found = measure(model, task, examples, tokenizer)
     assert [each.metric for each in found.results] == ["f1"]
@@ -54,6 +57,29 @@ def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
     )
     with pytest.raises(HeadwiseError, match=r"has 5 labels \(a, b, c, d …\), not those of pos: tune it first"):
         task_of(model, "pos")
+
+
+def test_examples_are_cut_to_what_the_model_can_read(case: Case) -> None:
+    model = case.build()
+    most = usable_positions(model)
+    assert fit_to(find_task("pos"), model).max_length == (512 if most is None else most)
+    if most is None:
+        return
+    offset = 2 if "roberta" in case.name or case.name == "camembert" else 0
+    assert most == model.config.get_text_config().max_position_embeddings - offset
+    tokens = {"input_ids": torch.full((1, most), 7)}
+    more = {"decoder_input_ids": tokens["input_ids"]} if case.seq2seq else {}
+    with torch.no_grad():
+        model(**tokens, **more)
+
+
+@pytest.mark.parametrize("family", ["xlm-roberta", "electra"])
+def test_an_example_that_is_too_long_is_cut_and_counted(tokenizer: Any, family: str) -> None:
+    labels = dict(enumerate("abcde"))
+    model = BY_NAME[family].build(id2label=labels, label2id={label: n for n, label in labels.items()})
+    examples = [WordExample("1", ("cat",) * 60, ("a",) * 60), WordExample("2", ("cat",), ("a",))]
+    [found] = measure(model, task_of(model, "slots"), examples, tokenizer).results
+    assert (found.examples, found.cut) == (2, 1)
 
 
 def test_a_tokenizer_of_many_languages_must_be_told_which() -> None:

@@ -1,5 +1,8 @@
 """Tuning: it learns, it stops, it goes on where it was stopped, on whole, cut and adapted models."""
 
+import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from transformers import BertForTokenClassification
 
-from headwise import HeadwiseError, find_heads, gated, shrink
+from headwise import HeadMask, HeadwiseError, find_heads, gated, shrink
 from headwise.data.examples import Example, TextExample, TranslationExample, WordExample
 from headwise.tasks import evaluate, find_task
 from headwise.tasks.causal import LanguageTask
@@ -106,8 +110,115 @@ def test_a_killed_run_goes_on_and_ends_the_same(tokenizer: Any, tmp_path: Path, 
 
 def test_a_state_of_other_settings_is_refused(tokenizer: Any, tmp_path: Path) -> None:
     tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
-    with pytest.raises(HeadwiseError, match="a run with other settings"):
+    with pytest.raises(HeadwiseError, match=r"state: the run that was stopped there had other settings: delete that"):
         tune(build(), TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state")
+
+
+def other_weight() -> Any:
+    model = build()
+    with torch.no_grad():
+        model.classifier.bias[3] += 1e-3
+    return model
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({"model": other_weight}, "model"),
+        ({"task": replace(TASK, piece="first")}, r"task( and \w+ examples)*"),
+        ({"task": replace(TASK, name="tags")}, "task"),
+        ({"train": TRAIN[1:]}, "training examples"),
+        ({"dev": DEV[1:]}, "dev examples"),
+        ({"mask": uneven_mask(find_heads(build()))}, "mask"),
+    ],
+)
+def test_a_state_of_another_run_is_refused(
+    tokenizer: Any, tmp_path: Path, change: dict[str, Any], differs: str
+) -> None:
+    def once(model: Any = build, task: Any = TASK, train: Any = TRAIN, dev: Any = DEV, mask: Any = None) -> None:
+        settings = replace(SETTINGS, epochs=1)
+        tune(model(), task, train, dev, tokenizer, settings, tmp_path / "state", mask=mask)
+
+    once()
+    once(mask=HeadMask.full(find_heads(build())))  # as good as none
+    with pytest.raises(HeadwiseError, match=f"state: the run that was stopped there had other {differs}: delete that"):
+        once(**change)
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def drop_best(path: Path) -> None:
+    about = json.loads(path.read_text())
+    del about["best"]
+    path.write_text(json.dumps(about))
+
+
+def drop_weight(path: Path) -> None:
+    state = load_file(path)
+    del state["weights.classifier.bias"]
+    save_file(state, path)
+
+
+def reshape_weight(path: Path) -> None:
+    save_file({**load_file(path), "adam.exp_avg.classifier.bias": torch.zeros(1)}, path)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("state.json", shorten),
+        ("state.json", drop_best),
+        ("state.json", lambda path: path.write_text("[]")),
+        ("state.json", lambda path: path.write_bytes(b"\xff")),
+        ("state.safetensors", shorten),
+        ("state.safetensors", Path.unlink),
+        ("state.safetensors", drop_weight),
+        ("state.safetensors", reshape_weight),
+    ],
+)
+def test_a_damaged_state_is_told(tokenizer: Any, tmp_path: Path, file: str, damage: Callable[[Path], object]) -> None:
+    tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+    damage(tmp_path / "state" / file)
+    with pytest.raises(
+        HeadwiseError, match=r"state: the state of the stopped run is damaged \(.+\): delete that folder"
+    ):
+        tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tokenizer: Any) -> None:
+    model = build()
+    with torch.no_grad():
+        model.classifier.bias[3] = math.nan
+    with pytest.raises(
+        HeadwiseError, match=r"^the loss became nan in epoch 1.*: take a lower learning rate than 0\.005$"
+    ):
+        tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+
+
+def test_weights_that_the_last_step_broke_are_not_kept(tokenizer: Any) -> None:
+    model = build()
+    model.classifier.weight.register_hook(lambda gradient: gradient * math.nan)
+    settings = replace(SETTINGS, epochs=1, batch_tokens=4096)  # one step, whose loss is a number
+    with pytest.raises(HeadwiseError, match=r"^the sum of the weights became nan in epoch 1"):
+        tune(model, TASK, TRAIN, DEV, tokenizer, settings)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"epochs": 0}, {"patience": -3}, {"seed": -1}, {"learning_rate": math.nan}, {"learning_rate": 1e38}]
+)
+def test_settings_that_make_no_sense_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(HeadwiseError, match=f"^{next(iter(setting))}: a "):
+        replace(SETTINGS, **setting)
+
+
+def test_examples_without_a_labelled_token_are_left_out(tokenizer: Any) -> None:
+    nothing = WordExample("none", ("",), ("NOUN",))
+    settings = replace(SETTINGS, epochs=1, batch_tokens=16)
+    assert tune(build(), TASK, [*TRAIN, nothing], DEV, tokenizer, settings).best_value > 0
+    with pytest.raises(HeadwiseError, match="there is nothing to learn from"):
+        tune(build(), TASK, [nothing], DEV, tokenizer, settings)
 
 
 def test_frozen_embeddings_stay_as_they_are(tokenizer: Any) -> None:

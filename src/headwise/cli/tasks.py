@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
-from headwise.cli.progress import show_progress
+from headwise.cli.progress import show_progress, show_resumable
 from headwise.data.choosing import language_codes
 from headwise.data.dataset import Dataset
+from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
@@ -24,8 +29,9 @@ from headwise.models import add_head, is_default, load_model, load_tokenizer
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import default_folder_of
 from headwise.pruning import save_pruned
+from headwise.scores import number
 from headwise.tasks import Task, find_task, labels_of
-from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, measure, task_of
+from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, fit_to, measure, task_of
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import TASKS, Piece
 from headwise.tasks.tuning import TuneSettings, tune
@@ -36,11 +42,21 @@ Languages = Annotated[
     str, typer.Option("--languages", help="Comma-separated codes (for translation pairs: en-de), or 'all'.")
 ]
 MaskFile = Annotated[Path | None, typer.Option("--mask", help="Run under this mask.")]
+OtherWeights = Annotated[
+    bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
+]
 Pieces = Annotated[str, typer.Option("--piece", help="Which piece of a word carries its label: text or first.")]
 Window = Annotated[
     int | None,
     typer.Option("--window", min=1, help="Tokens that a causal model reads at a time (lm); 512 unless told."),
 ]
+
+
+def _folder(value: str) -> Path:
+    """The folder that an option names; an empty name would be the current folder."""
+    if not value.strip():
+        raise typer.BadParameter("the name of the folder is empty")
+    return Path(value)
 
 
 def evaluate_command(
@@ -50,26 +66,26 @@ def evaluate_command(
     languages: Languages = "all",
     split: Annotated[str, typer.Option("--split", help="Which part of the data.")] = "test",
     mask: MaskFile = None,
+    other_weights: OtherWeights = False,
     piece: Pieces = "text",
-    beams: Annotated[int, typer.Option("--beams", min=1, help="Beams of the search (translation).")] = 1,
+    beams: Annotated[
+        int | None, typer.Option("--beams", min=1, help="Beams of the search (translation); 1 unless told.")
+    ] = None,
     window: Window = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Measure a model on a task, language by language."""
-    dataset = open_dataset(data, task)
-    loaded, tokenizer = load_model(model, trust_remote_code), _tokenizer(model, trust_remote_code)
-    chosen = task_of(loaded, task, _piece(piece), beams, window)
-    check_tokenizer(chosen, tokenizer)
-    heads = find_heads(loaded)
-    gates = HeadMask.full(heads) if mask is None else HeadMask.load(mask)
-    codes = language_codes(languages, dataset)
-    results: dict[str, Measurement] = {}
-    with gated(loaded, gates, heads=heads), show_progress("evaluating") as advance:
-        for done, language in enumerate(codes):
-            advance(done, len(codes), language)
-            results[language] = measure(loaded, chosen, dataset.examples(language, split), tokenizer, language)
-        advance(len(codes), len(codes), "")
+    with _stoppable():
+        dataset = open_dataset(data, task)
+        _check_used(task, beams, window)
+        side, wanted = _piece(piece), _mask(mask)
+        examples = _examples(dataset, language_codes(languages, dataset), split)
+        loaded, tokenizer = load_model(model, trust_remote_code), _tokenizer(model, trust_remote_code)
+        chosen = task_of(loaded, task, side, beams or 1, window)
+        check_tokenizer(chosen, tokenizer)
+        with _under(loaded, wanted, other_weights):
+            results = _measure_each(loaded, chosen, examples, tokenizer)
     _print_evaluations(model, dataset, split, results, as_json)
 
 
@@ -77,11 +93,15 @@ def tune_command(
     model: ModelName,
     task: TaskName,
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the tuned model.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", parser=_folder, metavar="PATH", help="Folder for the tuned model, new or empty."),
+    ],
     train_languages: Annotated[
         str, typer.Option("--train-languages", help="Languages to learn from (for translation pairs: en-de).")
     ] = "en",
     mask: MaskFile = None,
+    other_weights: OtherWeights = False,
     piece: Pieces = "text",
     window: Window = None,
     epochs: Annotated[int, typer.Option("--epochs", min=1)] = 3,
@@ -89,19 +109,17 @@ def tune_command(
     batch_tokens: Annotated[int, typer.Option("--batch-tokens", min=16)] = 1024,
     train_embeddings: Annotated[bool, typer.Option("--train-embeddings", help="Tune the embeddings too.")] = False,
     bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Compute in bfloat16.")] = False,
-    patience: Annotated[int, typer.Option("--patience", help="Stop after so many epochs without gain.")] = 0,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    patience: Annotated[
+        int, typer.Option("--patience", min=0, help="Stop after so many epochs without gain; 0 never stops.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1)] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
-    dataset = open_dataset(data, task)
-    codes = language_codes(train_languages, dataset, "--train-languages")
-    train = [example for code in codes for example in dataset.examples(code, "train")]
-    dev = [example for code in codes for example in dataset.examples(code, "dev")]
-    loaded, chosen = _to_tune(model, task, labels_of(train), _piece(piece), window, trust_remote_code)
-    tokenizer = _tokenizer(model, trust_remote_code)
-    check_tokenizer(chosen, tokenizer)
+    target = _target(out, overwrite, {"model": model, "data": data, "mask": mask})
+    _check_used(task, None, window)
     settings = TuneSettings(
         epochs=epochs,
         learning_rate=learning_rate,
@@ -111,16 +129,99 @@ def tune_command(
         patience=patience,
         seed=seed,
     )
-    heads = find_heads(loaded)
-    gates = HeadMask.full(heads) if mask is None else HeadMask.load(mask).moved_to(heads)
-    state = out.with_name(f".{out.name}.tuning")
-    with gated(loaded, gates, heads=heads), show_progress("tuning") as advance:
-        result = tune(loaded, chosen, train, dev, tokenizer, settings, state, advance)
-    _save(loaded, tokenizer, out)
+    with show_resumable("tuning") as advance:
+        side, wanted = _piece(piece), _mask(mask)
+        train, dev = _to_learn_from(open_dataset(data, task), train_languages)
+        torch.manual_seed(seed)  # a new head is drawn: the same when the run goes on
+        loaded, chosen = _to_tune(model, task, labels_of(train), side, window, trust_remote_code)
+        tokenizer = _tokenizer(model, trust_remote_code)
+        check_tokenizer(chosen, tokenizer)
+        state = target.with_name(f".{target.name}.tuning")
+        with _under(loaded, wanted, other_weights):
+            result = tune(loaded, chosen, train, dev, tokenizer, settings, state, advance, wanted)
+        _save(loaded, tokenizer, target, overwrite)
+        shutil.rmtree(state, ignore_errors=True)
     if as_json:
         typer.echo(json.dumps({"out": str(out), **dataclasses.asdict(result)}))
     else:
         typer.echo(f"{out}: {result.metric} {result.best_value:.2f} on dev after epoch {result.best_epoch}")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C ends the body with a word, and leaves nothing to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("headwise: stopped", err=True)
+        raise typer.Exit(130) from None
+
+
+def _check_used(task: str, beams: int | None, window: int | None) -> None:
+    """See that the task heeds the options that were given."""
+    for option, value, only in (("--beams", beams, "translation"), ("--window", window, "lm")):
+        if value is not None and task != only:
+            raise HeadwiseError(f"{option} is for the task {only}, and {task} does not heed it: leave it out")
+
+
+def _target(out: Path, overwrite: bool, needed: Mapping[str, str | Path | None]) -> Path:
+    """The folder to write in full, if nothing would be lost there that is needed or was not given up."""
+    target = out.resolve()
+    for name, given in needed.items():
+        if given is None or not (path := Path(given)).exists():
+            continue
+        if path.resolve().is_relative_to(target):
+            what = f"that is the {name} itself" if path.resolve() == target else f"the {name} is in it"
+            raise HeadwiseError(f"{out}: {what}: choose another folder for --out")
+    if not target.name:
+        raise HeadwiseError(f"{out}: everything is in it: choose another folder for --out")
+    if target.exists() and not target.is_dir():
+        raise HeadwiseError(f"{out}: a file of that name is in the way: choose another folder for --out")
+    if not overwrite and target.is_dir() and any(target.iterdir()):
+        raise HeadwiseError(
+            f"{out}: the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
+        )
+    return target
+
+
+def _examples(dataset: Dataset, codes: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
+    """The examples of each language."""
+    unknown_first = sorted(codes, key=lambda code: code in dataset.languages)  # they fail before others are read
+    found = {code: dataset.examples(code, split) for code in unknown_first}
+    return {code: found[code] for code in codes}
+
+
+def _to_learn_from(dataset: Dataset, languages: str) -> tuple[list[Example], list[Example]]:
+    """Examples for training and for dev, of all languages."""
+    codes = language_codes(languages, dataset, "--train-languages")
+    train, dev = (_examples(dataset, codes, split) for split in ("train", "dev"))
+    return list(chain(*train.values())), list(chain(*dev.values()))
+
+
+def _mask(file: Path | None) -> HeadMask | None:
+    return None if file is None else HeadMask.load(file)
+
+
+@contextmanager
+def _under(model: Any, mask: HeadMask | None, other_weights: bool) -> Iterator[None]:
+    """The model under a mask that was made for it, or on purpose under one of other weights."""
+    heads = find_heads(model)
+    if mask is not None and other_weights:
+        mask = mask.moved_to(heads)
+    with gated(model, HeadMask.full(heads) if mask is None else mask, heads=heads):
+        yield
+
+
+def _measure_each(
+    model: Any, task: AnyTask, examples: Mapping[str, Sequence[Example]], tokenizer: Any
+) -> dict[str, Measurement]:
+    results: dict[str, Measurement] = {}
+    with show_progress("evaluating") as advance:
+        for done, (language, each) in enumerate(examples.items()):
+            advance(done, len(examples), language)
+            results[language] = measure(model, task, each, tokenizer, language)
+        advance(len(examples), len(examples), "")
+    return results
 
 
 def _piece(name: str) -> Piece:
@@ -144,7 +245,8 @@ def _to_tune(
         loaded = load_model(model, trust_remote_code, dtype=torch.float32)
         return loaded, task_of(loaded, task, window=window)
     chosen = find_task(task, labels, piece)
-    return _with_head(model, chosen, trust_remote_code), chosen
+    loaded = _with_head(model, chosen, trust_remote_code)
+    return loaded, fit_to(chosen, loaded)
 
 
 def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
@@ -156,12 +258,12 @@ def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
     return add_head(model, task.kind, task.labels, trust_remote_code=trust_remote_code)
 
 
-def _save(model: Any, tokenizer: Any, out: Path) -> None:
+def _save(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
     """Write an ordinary checkpoint, or a pruned one if heads have been cut out of the model."""
     if getattr(model.config, PRUNED_ATTRIBUTE, None):
-        save_pruned(model, out, tokenizer, overwrite=True)
+        save_pruned(model, out, tokenizer, overwrite=overwrite)
         return
-    with new_folder(out, overwrite=True) as draft:
+    with new_folder(out, overwrite) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
 
@@ -180,10 +282,11 @@ def _print_evaluations(
             "data": dataset.name,
             "split": split,
             "metric": metrics[0],
-            "mean": means[metrics[0]],
+            "mean": number(means[metrics[0]]),
         }
+        shown = {metric: number(mean) for metric, mean in means.items()}
         rows = {language: _row(each) for language, each in measured.items()}
-        typer.echo(json.dumps({**summary, "means": means, "note": dataset.note, "languages": rows}))
+        typer.echo(json.dumps({**summary, "means": shown, "note": dataset.note, "languages": rows}))
         return
     columns = [column for metric in metrics for column in (metric, "95% interval")]
     table = Table("language", *columns, "examples", "cut", title=f"{model} on {dataset.name}, {split}")
@@ -202,7 +305,9 @@ def _print_evaluations(
 
 def _row(measurement: Measurement) -> dict[str, Any]:
     """One language in JSON: the main metric's figures, and all metrics by name."""
-    figures = {r.metric: {"value": r.value, "low": r.low, "high": r.high} for r in measurement.results}
+    figures = {
+        r.metric: {"value": number(r.value), "low": number(r.low), "high": number(r.high)} for r in measurement.results
+    }
     first = measurement.results[0]
     row = {**figures[first.metric], "examples": first.examples, "cut": first.cut, "metrics": figures}
     return {**row, "signatures": measurement.signatures} if measurement.signatures else row

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch
+from headwise.tasks.encoding import Batch, Encoded, make_batch, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Accuracy, Array, bootstrap_interval
@@ -91,7 +91,8 @@ class Perplexity:
 
     def value(self, totals: Array) -> Array:
         """The perplexity of summed log-likelihoods and tokens, (..., 2)."""
-        found: Array = np.exp(-totals[..., 0] / np.maximum(totals[..., 1], 1))
+        with np.errstate(over="ignore"):  # what a model holds impossible perplexes it without end
+            found: Array = np.exp(-totals[..., 0] / np.maximum(totals[..., 1], 1))
         return found
 
 
@@ -294,7 +295,7 @@ def _start_token(tokenizer: Any) -> int:
 
 
 def _check_window(model: Any, window: int, stride: int) -> None:
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    most = usable_positions(model)
     if window < 1 or (most is not None and window > most):
         raise HeadwiseError(f"a window of {window} tokens does not fit the model: take 1 to {most or 'any number'}")
     if not 1 <= stride <= window:

@@ -8,6 +8,7 @@ from headwise.data.examples import Example
 from headwise.errors import HeadwiseError
 from headwise.heads import find_heads
 from headwise.tasks.causal import LanguageTask, perplexity, texts_of
+from headwise.tasks.encoding import usable_positions
 from headwise.tasks.evaluation import Evaluation, evaluate
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, find_task
@@ -53,7 +54,7 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
         LanguageTask(name='lm', window=100)
     """
     config = model.config.get_text_config()
-    longest = min(USUAL_WINDOW, getattr(config, "max_position_embeddings", None) or USUAL_WINDOW)
+    longest = _longest(model)
     writes = hasattr(model, "can_generate") and model.can_generate()
     match name:
         case "translation":
@@ -65,6 +66,19 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
                 raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
             return LanguageTask(window=longest if window is None else window)
     return _classification(model, name, piece)
+
+
+def fit_to(task: Task, model: Any) -> Task:
+    """The task with examples cut to what the model can read.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8, max_position_embeddings=100)
+        >>> fit_to(find_task("pos"), BertModel(config)).max_length
+        100
+    """
+    return replace(task, max_length=_longest(model))
 
 
 def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
@@ -112,7 +126,11 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
             f"the model's classifier has {len(labels)} labels ({', '.join(labels[:4])} …), not those of {name}: "
             f"tune it first (headwise tune … --task {name})"
         )
-    return replace(found, labels=labels)
+    return fit_to(replace(found, labels=labels), model)
+
+
+def _longest(model: Any) -> int:
+    return min(USUAL_WINDOW, usable_positions(model) or USUAL_WINDOW)
 
 
 def _wrong_kind(model: Any, task: str, wanted: str) -> HeadwiseError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,3 +87,21 @@ def pack_by_length(lengths: Sequence[int], token_budget: int) -> Iterator[list[i
         group.append(i)
     if group:
         yield group
+
+
+def usable_positions(model: Any) -> int | None:
+    """Most tokens that a model can read at a time; None if its config sets no end.
+
+    Example:
+        >>> from transformers import RobertaConfig, RobertaModel
+        >>> config = RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                        intermediate_size=8, max_position_embeddings=514)
+        >>> usable_positions(RobertaModel(config))
+        512
+    """
+    for name, module in model.named_modules():
+        first = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and first is not None:
+            return int(module.num_embeddings - first - 1)  # RoBERTa and its kin count from after the padding token
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return most if most is not None and most > 0 else None

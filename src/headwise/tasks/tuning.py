@@ -1,6 +1,5 @@
 """Fine-tuning: batches of like length, frozen embeddings, early stopping, and a state to go on from."""
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -10,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
-from headwise.errors import HeadwiseError
-from headwise.files import new_folder, write_json
+from headwise.errors import HeadwiseError, require_whole
 from headwise.heads import base_model
+from headwise.masks import HeadMask
 from headwise.tasks.encoding import Encoded, pack_by_length
 from headwise.tasks.evaluation import evaluate
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
+from headwise.tasks.tuning_state import damaged, identify_run, read_state, write_state
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,12 @@ class TuneSettings:
     patience: int = 0
     bfloat16: bool = False
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0)):
+            require_whole(name, getattr(self, name), least)
+        if not 0 <= self.learning_rate <= 1000:  # far beyond any use, and far from what the optimizer cannot compute
+            raise HeadwiseError(f"learning_rate: a number from 0 to 1000, not {self.learning_rate}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def tune(
     settings: TuneSettings,
     state_folder: Path | None = None,
     progress: Callable[[int, int, str], None] | None = None,
+    mask: HeadMask | None = None,
 ) -> TuneResult:
     """Tune a model in place and leave it with the weights of its best epoch.
 
@@ -100,13 +106,22 @@ def tune(
         state_folder: Where to keep the state after each epoch; a run that finds one there goes on from it and
             ends with the same weights as one that was never stopped.
         progress: Called with steps done, steps in all and a word on how it goes.
+        mask: The mask that the model is gated by, if any: a state that was made under another is not gone on from.
+
+    Raises:
+        HeadwiseError: There is nothing to tune or to learn from, the state is damaged or that of another run, or the
+            weights have run off to infinity.
     """
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
-    run = _Run(model, task, task.encode(train, tokenizer)[0], tokenizer.pad_token_id or 0, settings, progress)
-    start = run.restore(state_folder) if state_folder is not None else 0
+    encoded = _labelled(task.encode(train, tokenizer)[0])
+    run = _Run(model, task, encoded, tokenizer.pad_token_id or 0, settings, progress)
+    start = 0
+    if state_folder is not None:
+        run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
+        start = run.restore(state_folder)
     for epoch in range(start, settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
@@ -127,6 +142,14 @@ def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int, epoch: i
     groups = list(pack_by_length([lengths[i] for i in order], batch_tokens))
     for index in generator.permutation(len(groups)):
         yield [int(order[i]) for i in groups[index]]
+
+
+def _labelled(encoded: Sequence[Encoded]) -> tuple[Encoded, ...]:
+    """The examples that have a label which a token carries: a batch of none but others has no loss."""
+    found = tuple(each for each in encoded if not each.positions or max(each.positions) >= 0)
+    if not found:
+        raise HeadwiseError("no training example has a label that a token carries: there is nothing to learn from")
+    return found
 
 
 def _dev_value(model: Any, task: AnyTask, dev: Sequence[Example], tokenizer: Any) -> float:
@@ -150,6 +173,7 @@ class _Run:
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, task, encoded, pad_id
         self.settings, self.progress = settings, progress
+        self.identity: dict[str, Any] = {"settings": asdict(settings)}
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.optimizer = torch.optim.AdamW(
             _decay_groups(self.weights, settings.weight_decay), lr=settings.learning_rate
@@ -179,6 +203,7 @@ class _Run:
             with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16):
                 logits = self.model(**batch.inputs(device)).logits
             loss = -gold_log_probabilities(self.task, logits, batch).mean()
+            self.require_finite("loss", float(loss.detach()), epoch)
             loss.backward()
             nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
             self.optimizer.step()
@@ -190,8 +215,20 @@ class _Run:
                 self.progress(self.step, self.total, f"epoch {epoch + 1}, loss {total / count:.3f}")
         return total / count
 
+    def require_finite(self, name: str, value: float, epoch: int) -> None:
+        """Stop a run whose weights are lost: no later step brings them back."""
+        if not math.isfinite(value):
+            raise HeadwiseError(
+                f"the {name} became {value} in epoch {epoch + 1}, so the weights are lost: "
+                f"take a lower learning rate than {self.settings.learning_rate:g}"
+            )
+
     def note(self, epoch: int, loss: float, value: float) -> None:
         """Remember how an epoch went, and its weights if it is the best so far."""
+        # The last step of an epoch shows in no loss, and labels are predicted even by weights that are no numbers.
+        self.require_finite("dev value", value, epoch)
+        total = sum(float(weight.detach().sum()) for weight in self.weights.values())
+        self.require_finite("sum of the weights", total, epoch)
         self.history.append((loss, value))
         if value > self.best_value:
             self.best_epoch, self.best_value = epoch + 1, value
@@ -210,45 +247,52 @@ class _Run:
         names = {id(weight): name for name, weight in self.weights.items()}
         for weight, moments in self.optimizer.state.items():
             state |= {f"adam.{key}.{names[id(weight)]}": value for key, value in moments.items()}
-        with new_folder(folder, overwrite=True) as draft:
-            save_file({key: value.contiguous() for key, value in state.items()}, draft / "state.safetensors")
-            write_json(
-                draft / "state.json",
-                {
-                    "settings": asdict(self.settings),
-                    "epochs": epochs,
-                    "step": self.step,
-                    "tokens": self.tokens,
-                    "best": [self.best_epoch, self.best_value],
-                    "history": self.history,
-                },
-            )
+        about = {
+            "epochs": epochs,
+            "step": self.step,
+            "tokens": self.tokens,
+            "best": [self.best_epoch, self.best_value],
+            "history": self.history,
+        }
+        write_state(folder, self.identity, about, state)
 
     def restore(self, folder: Path) -> int:
         """Go on from a saved state; returns how many epochs are done."""
-        if not (folder / "state.json").is_file():
+        found = read_state(folder, self.identity)
+        if found is None:
             return 0
-        saved = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        if saved["settings"] != asdict(self.settings):
-            raise HeadwiseError(f"{folder}: a run with other settings is there: choose another folder, or delete it")
-        state = load_file(folder / "state.safetensors")
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(state[f"weights.{name}"])
-                self.optimizer.state[weight] = {
-                    key: state[f"adam.{key}.{name}"]
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                    if f"adam.{key}.{name}" in state
-                }
-        self.best = {name: state[f"best.{name}"] for name in self.weights if f"best.{name}" in state}
-        self.step, self.tokens = saved["step"], saved["tokens"]
-        self.best_epoch, self.best_value = saved["best"]
-        self.history = [tuple(entry) for entry in saved["history"]]
+        about, state = found
+        try:
+            self._take_weights(state)
+            self.step, self.tokens = int(about["step"]), int(about["tokens"])
+            self.best_epoch, self.best_value = about["best"]
+            self.history = [(loss, value) for loss, value in about["history"]]
+            done = int(about["epochs"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise damaged(folder, error) from None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step", UserWarning)
             for _ in range(self.step):  # wound forward: the optimizer made these steps before the restart
                 self.schedule.step()
-        return int(saved["epochs"])
+        return done
+
+    def _take_weights(self, state: dict[str, Tensor]) -> None:
+        """The weights, the optimizer's moments, and the weights of the best epoch."""
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(_of_shape(state, f"weights.{name}", weight))
+                if (steps := state.get(f"adam.step.{name}")) is not None:  # what no loss depends on has no moments
+                    moments = {key: _of_shape(state, f"adam.{key}.{name}", weight) for key in ("exp_avg", "exp_avg_sq")}
+                    self.optimizer.state[weight] = {"step": steps, **moments}
+        self.best = {name: _of_shape(state, f"best.{name}", weight) for name, weight in self.weights.items()}
+
+
+def _of_shape(state: dict[str, Tensor], key: str, weight: Tensor) -> Tensor:
+    """A tensor of a state, of the shape of the weight that it belongs to."""
+    found = state[key]
+    if found.shape != weight.shape:
+        raise ValueError(f"{key} is of shape {tuple(found.shape)}, not {tuple(weight.shape)}")
+    return found
 
 
 def _decay_groups(weights: dict[str, nn.Parameter], decay: float) -> list[dict[str, Any]]:
