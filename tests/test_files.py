@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwise import HeadwiseError
-from headwise.files import new_folder, write_json
+from headwise.files import is_folder, new_folder, read_json, write_json
 
 
 def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -40,3 +40,16 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {"a": object()})
     assert (tmp_path / "a.json").read_text() == '{\n "a": 1\n}\n'
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, f"[{'9' * 5000}]"])
+def test_json_that_nobody_would_write_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(HeadwiseError, match=r"a\.json: not JSON that anyone would write"):
+        read_json(tmp_path / "a.json", "some-form", 1)
+
+
+def test_a_name_too_long_for_a_folder_is_none(tmp_path: Path) -> None:
+    assert is_folder(tmp_path)
+    assert not is_folder(tmp_path / "a")
+    assert not is_folder("a" * 300)

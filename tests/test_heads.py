@@ -1,5 +1,6 @@
 """find_heads: every site of every family, on bare, task, wrapped and pruned models."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from torch import nn
 from headwise import HeadwiseError, find_heads, shrink
 from headwise.architectures import FAMILIES, known_model_types
 from headwise.errors import UnknownFamilyError
-from headwise.heads import weight_shape
+from headwise.heads import hash_weights, weight_shape
 from tests.families import BY_NAME, CASES, Case, random_mask
 
 
@@ -87,12 +88,35 @@ def test_other_weights_have_another_fingerprint() -> None:
     assert find_heads(model).fingerprint != before
 
 
+def test_the_same_checkpoint_has_the_same_weights_in_any_type(case: Case, tmp_path: Path) -> None:
+    model = case.build()
+    model.save_pretrained(tmp_path)
+    found = hash_weights(model)
+    assert hash_weights(type(model).from_pretrained(tmp_path)) == found
+    assert hash_weights(model.bfloat16()) == found
+    assert hash_weights(case.build(seed=1)) != found
+
+
+@pytest.mark.parametrize(
+    "part", ["classifier.weight", "classifier.bias", "roberta.embeddings.LayerNorm.weight",
+             "roberta.encoder.layer.0.intermediate.dense.weight", "roberta.encoder.layer.1.output.dense.bias"]
+)  # fmt: skip
+def test_weights_outside_attention_are_told_apart_too(part: str) -> None:
+    model = BY_NAME["xlm-roberta"].build()
+    fingerprint, weights = find_heads(model).fingerprint, hash_weights(model)
+    with torch.no_grad():
+        model.get_parameter(part).mul_(1.02)
+    assert find_heads(model).fingerprint == fingerprint
+    assert hash_weights(model) != weights
+
+
 def test_a_model_without_weights_has_heads_but_no_fingerprint() -> None:
     with torch.device("meta"):
         model: Any = BY_NAME["bert"].build()
     heads = find_heads(model)
     assert len(heads.players()) == 12
     assert heads.fingerprint is None
+    assert hash_weights(model) is None
 
 
 def test_an_unknown_family_is_named_with_the_way_to_add_it() -> None:

@@ -1,5 +1,8 @@
 """What users import is a promise: changing it is a decision, not an accident."""
 
+import subprocess
+import sys
+
 import headwise
 
 
@@ -13,3 +16,14 @@ def test_the_public_names_are_these() -> None:
 
 def test_every_public_name_is_documented() -> None:
     assert all(getattr(headwise, name).__doc__ for name in headwise.__all__)
+
+
+def test_importing_is_quick_and_names_are_there_when_used() -> None:
+    code = "import sys, headwise.cli.main; print('torch' in sys.modules); from headwise import *; print(gated.__name__)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["False", "gated"]
+
+
+def test_other_names_are_not_there() -> None:
+    assert set(headwise.__all__) <= set(dir(headwise))
+    assert not hasattr(headwise, "nothing")

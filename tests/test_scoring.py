@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from headwise import HeadMask, HeadScores, HeadwiseError
 from headwise.data.examples import WordExample
@@ -119,6 +120,17 @@ def test_changed_data_are_noticed(world: ScoringPlan, tmp_path: Path) -> None:
         run_scoring(plan, tmp_path / "run")
 
 
+@pytest.mark.parametrize("part", ["classifier.bias", "bert.encoder.layer.1.output.dense.weight"])
+def test_changed_weights_are_noticed_wherever_they_are(world: ScoringPlan, tmp_path: Path, part: str) -> None:
+    plan = dataclasses.replace(world, model=str(save_model(tmp_path / "model")), languages="en")
+    run_scoring(plan, tmp_path / "run")
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    weights[part] *= 1.1
+    save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HeadwiseError, match="holds a run with 'weights'"):
+        run_scoring(plan, tmp_path / "run")
+
+
 def test_a_budget_below_one_round_is_refused(world: ScoringPlan, tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match=f"--budget: 7 units do not pay .* may take {DRAWS}: raise it"):
         run_scoring(dataclasses.replace(world, budget=7), tmp_path / "run")
@@ -202,3 +214,26 @@ def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Pat
     for mask, language in ((None, None), (Path("m.json"), "en")):
         with pytest.raises(HeadwiseError, match="give a model and --mask, or a run folder and --language"):
             find_mask("model", mask, language)
+
+
+def test_rounds_of_another_version_of_a_method_are_not_mixed(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_scoring(world, tmp_path / "run")
+    monkeypatch.setattr("headwise.methods._VERSIONS", {"dawdler": 7})
+    with pytest.raises(HeadwiseError, match="'version' = 1, not 7: choose another folder"):
+        run_scoring(dataclasses.replace(world, budget=80), tmp_path / "run")
+
+
+def test_peers_are_told_what_they_may_spend(
+    world: ScoringPlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: dict[str, object] = {}
+
+    def find(name: str, **options: object) -> Dawdler:
+        told.update(options)
+        return Dawdler()
+
+    monkeypatch.setattr("headwise.scoring.find_method", find)
+    run_scoring(dataclasses.replace(world, method="shapiq"), tmp_path / "run")
+    assert told == {"units": 40}

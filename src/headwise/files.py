@@ -18,6 +18,14 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headwise"
 
 
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a folder; a name that no folder can have is none, where `Path.is_dir` fails."""
+    try:
+        return Path(path).is_dir()
+    except OSError:  # longer than the file system takes
+        return False
+
+
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write under a temporary name, then rename: a reader never sees half a file."""
     target = Path(path)
@@ -50,6 +58,8 @@ def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str
         raise HeadwiseError(f"{path}: cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise HeadwiseError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets …
+        raise HeadwiseError(f"{path}: not JSON that anyone would write: give another file") from None
     if not isinstance(data, dict) or data.get("format") != form:
         raise HeadwiseError(f"{path}: not a {form} file: its 'format' is not {form!r}")
     if data.get("version") != version:

@@ -15,6 +15,8 @@ from headwise.heads import HeadMap, Players
 
 _FORMAT = "headwise-mask"
 _VERSION = 1
+#: Most heads of a site, or blocks of a stack, that a file may ask for by their number alone.
+_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,9 @@ class HeadMask:
         if kind not in get_args(Players):
             raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(Players))}, not {kind!r}")
         players = ungroup_players(data.get("shape"), f"{source}: 'shape'")
+        for field in ("fingerprint", "language"):
+            if not isinstance(data.get(field), str | None):
+                raise HeadwiseError(f"{source}: {field!r} must be text or null, not {data[field]!r}")
         off = set(ungroup_players(data.get("off"), f"{source}: 'off'", counts=False))
         if unknown := sorted(off - set(players)):
             raise HeadwiseError(f"{source}: 'off' names {unknown[0]}, which 'shape' does not have")
@@ -196,6 +201,8 @@ def ungroup_players(groups: Any, source: str, counts: bool = True) -> tuple[str,
         raise HeadwiseError(f"{source} must be an object such as {{'encoder.0': [3, 7]}}")
     names: list[str] = []
     for site, value in groups.items():
+        if counts and type(value) is int and value > _MOST:
+            raise HeadwiseError(f"{source}, {site!r}: no model has so many: {value} is more than {_MOST}")
         indices = list(range(value)) if counts and type(value) is int else value
         if not isinstance(indices, list) or not all(type(index) is int and index >= 0 for index in indices):
             raise HeadwiseError(f"{source}, {site!r}: expected a list of head numbers, found {value!r}")

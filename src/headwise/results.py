@@ -10,19 +10,39 @@ from headwise.scores import Comparison, HeadScores
 
 #: Where a run folder has its refined masks.
 REFINED = "refined"
+#: Where the folder of a study has the run that scored its heads.
+SCORING = "scoring"
 
 
 def load_scores(folder: str | os.PathLike[str]) -> dict[str, HeadScores]:
-    """The scores of a run, by language.
+    """The scores of a run, by language; those of a study are what its scoring found.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it has no scores yet.
     """
     read_config(Path(folder))
-    found = [HeadScores.load(path) for path in sorted((Path(folder) / "scores").glob("*.json"))]
-    if not found:
+    paths = sorted((scored_folder(folder) / "scores").glob("*.json"))
+    if not paths:
         raise HeadwiseError(f"{folder}: the run has no scores yet: let headwise score finish a language")
-    return {each.provenance.language or "": each for each in found}
+    found = {}
+    for path in paths:
+        scores = HeadScores.load(path)
+        language = scores.provenance.language or ""
+        if not isinstance(language, str):
+            raise HeadwiseError(f"{path}: not a complete file of scores: its language is {language!r}, not a code")
+        found[language] = scores
+    return found
+
+
+def scored_folder(folder: str | os.PathLike[str]) -> Path:
+    """Where the scores of a run are: in its own folder, or in `scoring` in that of a study.
+
+    Example:
+        >>> str(scored_folder("runs/mine"))
+        'runs/mine'
+    """
+    inner = Path(folder) / SCORING
+    return inner if any(inner.glob("scores/*.json")) and not any(Path(folder).glob("scores/*.json")) else Path(folder)
 
 
 def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> dict[str, Comparison]:
@@ -55,12 +75,21 @@ def find_mask(model: str, mask: Path | None, language: str | None, refined: bool
         return model, mask
     folder = Path(model)
     name = model_of(folder)
-    found = {path.stem: path for path in sorted((folder / (REFINED if refined else "masks")).glob("*.json"))}
+    places = _mask_folders(folder, refined)
+    found = {path.stem: path for place in reversed(places) for path in sorted(place.glob("*.json"))}
     if language not in found:
         kind, fix = ("refined mask", ": run headwise refine first") if refined else ("mask", "")
         have = f"it has {', '.join(found) or 'none'}{fix}"
         raise HeadwiseError(f"{folder}: has no {kind} for --language {language}: {have}")
     return name, found[language]
+
+
+def _mask_folders(folder: Path, refined: bool) -> list[Path]:
+    """Where a run has its masks, the place that counts most first; those of a targeted study are refined ones."""
+    name = REFINED if refined else "masks"
+    config = read_config(folder)
+    study = refined and config.get("study") == "targeted" and config.get("refine")
+    return [folder / name, *([folder / "masks"] if study else []), folder / SCORING / name]
 
 
 def model_of(folder: Path) -> str:

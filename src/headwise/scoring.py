@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -20,15 +21,15 @@ from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_groups, players_of
 from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
-from headwise.heads import HeadMap, Players, find_heads
+from headwise.heads import HeadMap, Players, find_heads, hash_weights
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Estimand, Method, Problem, find_method, score
+from headwise.methods import Budget, Estimand, Method, Problem, find_method, score, version_of
 from headwise.methods.base import Arrays, Rounds
 from headwise.models import load_model, load_tokenizer
 from headwise.results import REFINED
 from headwise.rules import harmful_mask
 from headwise.runs import Run, open_run
-from headwise.runs.config import read_config
+from headwise.runs.config import languages_of, read_config
 from headwise.score_tables import pyarrow_modules, save_table
 from headwise.scores import HeadScores
 from headwise.tasks.dispatch import check_tokenizer, task_of
@@ -86,6 +87,8 @@ class ScoringPlan:
     def __post_init__(self) -> None:
         if self.limit is not None:
             require_whole("limit", self.limit)
+        if not math.isfinite(self.budget):
+            raise HeadwiseError(f"budget: a finite number of units, not {self.budget}")
 
     @property
     def folder(self) -> Path:
@@ -161,7 +164,7 @@ def run_scoring(
         HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
     """
     pyarrow_modules()  # a missing package must not show only at the end
-    method = find_method(plan.method, **plan.options)
+    method = find_method(plan.method, **_options(plan))
     problems, notes = make_problems(plan, trust_remote_code)
     with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
         found = dict(_score_each(plan, method, problems, run, seconds, progress))
@@ -179,7 +182,8 @@ def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
     names = {part.name for part in dataclasses.fields(ScoringPlan)}
     if missing := sorted(names - config.keys()):
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
-    return ScoringPlan(**{**{name: config[name] for name in names}, "languages": ",".join(config["languages"])})
+    languages = ",".join(languages_of(config, Path(folder)))
+    return ScoringPlan(**{**{name: config[name] for name in names}, "languages": languages})
 
 
 def make_problems(plan: ScoringPlan, trust_remote_code: bool = False) -> tuple[dict[str, Problem], tuple[str, ...]]:
@@ -265,6 +269,12 @@ def _require(option: str, value: str, known: Sequence[str]) -> None:
         raise HeadwiseError(f"{option} is one of {', '.join(known)}, not {value!r}")
 
 
+def _options(plan: ScoringPlan) -> dict[str, Any]:
+    """A method's options; those that have to know beforehand what they may spend are told."""
+    named = {str(name): value for name, value in plan.options.items()}  # a plan's YAML may have any names
+    return {"units": plan.budget, **named} if plan.method in ("shapiq", "captum") else named
+
+
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
     """The plan with all that it left open, and what identifies the model and the examples."""
     first = next(iter(problems.values()))
@@ -273,8 +283,10 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
         **dataclasses.asdict(plan),
         "languages": list(problems),
         "options": {name: value for name, value in options.items() if name != "name"},
+        "version": version_of(method),
         "estimand": first.estimand.name,
         "fingerprint": first.heads.fingerprint,
+        "weights": hash_weights(first.model),
         "examples": {language: problem.data for language, problem in problems.items()},
     }
 

@@ -1,9 +1,12 @@
 """The command line: tables and files for the user, one sentence for a mistake."""
 
 import json
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -82,6 +85,17 @@ def test_a_mask_of_other_weights_needs_to_be_asked_for(
     assert json.loads(capsys.readouterr().out)["removed"] == 8
 
 
+@pytest.mark.parametrize("name", ["m[/b]", "[red]m", "m:smile:"])
+def test_names_are_shown_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)  # a slash is one of the path, too
+    folder.rename(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "heads", name) == 0
+    assert f"{name}: 12 heads in 3 sites" in capsys.readouterr().out
+
+
 def test_ls_lists_the_architectures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "ls", "architectures") == 0
     assert "xlm-roberta" in capsys.readouterr().out
@@ -99,8 +113,11 @@ def test_mistakes_get_one_sentence_and_code_1(
         (("heads", tmp_path / "empty"), "no model there"),
         (("prune", folder, "--mask", tmp_path / "no.json", "--out", tmp_path / "o"), "no.json: no such file"),
         (("prune", tmp_path / "other", "--mask", mask, "--out", tmp_path / "o"), "the mask is for the weights"),
-        (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "that is the model itself"),
-        (("prune", folder, "--mask", mask, "--out", tmp_path / "other"), "not empty"),
+        (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "the model is there and would be lost"),
+        (
+            ("prune", folder, "--mask", mask, "--out", tmp_path / "other"),
+            "not empty: choose another, or give --overwrite",
+        ),
         (("prune", folder, "--mask", mask, "--out", "/proc/nowhere/out"), "cannot be written"),
     ]
     for arguments, message in mistakes:
@@ -122,3 +139,34 @@ def test_the_program_is_installed() -> None:
     program = Path(sys.executable).with_name("headwise")
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     assert shown.startswith("headwise ")
+
+
+def installed(arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    program = shlex.quote(str(Path(sys.executable).with_name("headwise")))
+    return subprocess.run(f"{program} {arguments}", shell=True, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_gets_one_sentence() -> None:
+    for arguments in ("ls tasks", "ls architectures"):
+        done = installed(f"{arguments} > /dev/full")
+        assert done.returncode == 1
+        assert done.stderr == "headwise: the output: cannot be read or written: No space left on device\n"
+
+
+def test_a_reader_that_leaves_gets_no_complaint() -> None:
+    assert installed("ls tasks | true").stderr == ""
+
+
+def test_ctrl_c_while_libraries_load_gets_one_word() -> None:
+    program = Path(sys.executable).with_name("headwise")
+    started = subprocess.Popen([sys.executable, "-X", "importtime", program, "ls", "tasks"], stderr=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    assert started.stderr is not None
+    for line in started.stderr:
+        if " torch." in line:
+            break
+    started.send_signal(signal.SIGINT)
+    rest = started.stderr.read().splitlines()
+    assert started.wait(60) == 130
+    assert [line for line in rest if not line.startswith("import time:")] == ["headwise: stopped"]

@@ -1,5 +1,6 @@
 """`headwise refine` and `headwise prune` from a run folder: by decisions, refined, or to a size."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from headwise import HeadMask, HeadScores, find_heads, load_pruned
 from headwise.models import load_model
 from headwise.rules import likely_mask
+from headwise.runs import open_run
+from headwise.runs.config import read_config, write_config
 from tests.cli.running import run
 from tests.scoring_world import save_data, save_model
 
@@ -85,6 +88,108 @@ def test_choices_that_do_not_fit_are_named(
     assert run(monkeypatch, "prune", scored, *options, "--out", tmp_path / "out") == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "lost"),
+    [
+        ("run", (), "the run is there"),
+        ("run", ("--likely",), "the run is there"),
+        ("run/masks", (), "what heads are chosen by is there"),
+        ("run/scores", ("--count", 1), "what heads are chosen by is there"),
+        ("model", (), "the model is there"),
+        (".", (), "the model is there"),
+    ],
+)
+def test_nothing_is_replaced_that_is_pruned_or_chosen_by(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scored: Path,
+    out: str,
+    options: tuple[object, ...],
+    lost: str,
+) -> None:
+    before = sorted(scored.parent.rglob("*"))
+    command = ("prune", scored, "--language", "en", "--out", scored.parent / out, "--overwrite", *options)
+    assert run(monkeypatch, *command) == 1
+    assert f"{lost} and would be lost: choose another folder for --out" in capsys.readouterr().err
+    assert sorted(scored.parent.rglob("*")) == before
+
+
+def test_a_folder_with_the_mask_or_the_model_in_it_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
+) -> None:
+    mask = tmp_path / "mine.json"
+    shutil.copy(scored / "masks" / "en.json", mask)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for out in (tmp_path, tmp_path / "link"):
+        command = ("prune", scored.parent / "model", "--mask", mask, "--out", out, "--overwrite")
+        assert run(monkeypatch, *command) == 1
+        assert "what heads are chosen by is there" in capsys.readouterr().err
+    assert mask.is_file()
+
+
+@pytest.mark.parametrize(("method", "what"), [("gradient-screen", "biased"), ("michel", "sign"), ("random", "chance")])
+def test_values_that_do_not_tell_what_is_likely_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scored: Path,
+    tmp_path: Path,
+    method: str,
+    what: str,
+) -> None:
+    folder = shutil.copytree(scored, tmp_path / "run")
+    file = folder / "scores" / "en.json"
+    file.write_text(file.read_text().replace('"stars"', f'"{method}"'))
+    assert run(monkeypatch, "prune", folder, "--language", "en", "--likely", "--out", tmp_path / "out") == 1
+    error = capsys.readouterr().err
+    assert f"the values of {method} are" in error
+    assert what in error
+    assert "--count" in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def study(scored: Path, tmp_path: Path) -> Path:
+    """The folder of a targeted study that scored as the run did, with a refined mask of one language."""
+    shutil.copytree(scored, tmp_path / "study" / "scoring", ignore=shutil.ignore_patterns("refined"))
+    with open_run(tmp_path / "study", {**read_config(scored), "study": "targeted", "refine": 12}):
+        mask = HeadMask.load(scored / "masks" / "en.json")
+        dataclasses.replace(mask, on=(False, True) * 6).save(tmp_path / "study" / "masks" / "en.json")
+    return tmp_path / "study"
+
+
+def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, study: Path, tmp_path: Path
+) -> None:
+    lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
+    for name, options in {
+        "refined": ("--refined",),
+        "own": (),
+        "count": ("--count", 2),
+        "likely": ("--likely",),
+    }.items():
+        command = ("prune", study, "--language", "en", "--export", "mask", "--out", tmp_path / name)
+        assert run(monkeypatch, *command, *options) == 0
+    off = {name: HeadMask.load(tmp_path / name / "mask.json").off for name in ("refined", "own", "count")}
+    assert len(off["refined"]) == 6
+    assert off["own"] == off["refined"]
+    assert set(off["count"]) == set(lowest[:2])
+    other = ("prune", study, "--language", "sw", "--export", "mask", "--out")
+    assert run(monkeypatch, *other, tmp_path / "sw") == 0  # the study's own is not there yet
+    assert run(monkeypatch, *other, tmp_path / "none", "--refined") == 1
+    assert "run headwise refine first" in capsys.readouterr().err
+    assert run(monkeypatch, "refine", study, "--languages", "sw") == 0
+    assert f"headwise prune {study}/scoring --language sw --refined" in capsys.readouterr().out
+    assert run(monkeypatch, *other, tmp_path / "refined sw", "--refined") == 0
+
+
+def test_masks_of_a_study_that_refined_nothing_are_not_refined(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    write_config(study, {**read_config(study), "refine": 0})
+    assert run(monkeypatch, "prune", study, "--language", "en", "--refined", "--out", tmp_path / "out") == 1
+    assert "has no refined mask for --language en" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

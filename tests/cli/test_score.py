@@ -170,6 +170,7 @@ def test_mistakes_get_one_sentence(
         (("--data", tmp_path / "nowhere"), "no such folder"),
         (("--task", "nli"), "nli"),
         (("--method", "gradient-screen", "--error-rate", 0.1), "has no option 'error_rate'"),
+        (("--budget", "inf"), "--budget is a finite number, not inf"),
         (("--budget", 1), "--budget: 1 units do not pay for the first round"),
         (("--out", "/proc/nowhere/run"), "cannot be written"),
     ]

@@ -1,10 +1,15 @@
 """`headwise study`: a plan in YAML becomes a table, and the second time it is only read."""
 
 import json
+import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headwise.runs.config import read_config, write_config
+from headwise.studies.reading import report_of
 from tests.cli.running import run
 from tests.scoring_world import save_data, save_model
 
@@ -19,6 +24,16 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "budget: 1200\nrandoms: 2\nresamples: 100\noptions: {bases: 4, flips: 6, error_rate: 0.5}\n"
     )
     return path
+
+
+@pytest.fixture(scope="module")
+def scored(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder of scores alone."""
+    folder = tmp_path_factory.mktemp("scored") / "run"
+    world = ("--task", "pos", "--data", plan.parent / "data", "--languages", "sw", "--out", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        assert run(patch, "score", plan.parent / "model", *world, "--budget", 500) == 0
+    return folder
 
 
 def test_a_study_prints_a_table_and_its_figures(
@@ -56,6 +71,95 @@ def test_a_study_may_differ_from_its_plan_but_not_from_what_is_in_its_folder(
     assert list(json.loads(capsys.readouterr().out)["languages"]) == ["sw"]
     assert run(monkeypatch, *command, "--set", "randoms=3") == 1
     assert "randoms" in capsys.readouterr().err
+
+
+def test_a_changed_option_is_refused_before_anything_is_scored(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind, option in (("targeted", "randoms"), ("iterative", "step")):
+        mine = tmp_path / f"{kind}.yaml"
+        text = plan.read_text().replace("targeted", kind).replace("randoms: 2", "randoms: 1")
+        mine.write_text(text.replace("budget: 1200", "budget: 300") + ("step: 6\n" if kind == "iterative" else ""))
+        command = ("study", mine, "--out", tmp_path / kind, "--set", "languages=sw")
+        assert run(monkeypatch, *command) == 0
+        before = (tmp_path / kind / "scoring" / "config.yaml").read_text()
+        assert run(monkeypatch, *command, "--set", f"{option}=3", "--set", "budget=2000") == 1
+        assert f"holds a run with '{option}'" in capsys.readouterr().err
+        assert (tmp_path / kind / "scoring" / "config.yaml").read_text() == before
+        assert run(monkeypatch, *command) == 0
+
+
+def test_a_study_does_not_score_in_the_folder_of_another_run(
+    plan: Path, scored: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(scored.rglob("*"))
+    assert run(monkeypatch, "study", plan, "--out", scored) == 1
+    assert "holds a run with 'study' = nothing, not 'targeted'" in capsys.readouterr().err
+    assert sorted(scored.rglob("*")) == before
+
+
+def test_a_first_attempt_that_failed_can_be_mended(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("study", plan, "--out", tmp_path / "run", "--set", "languages=sw", "--set", "randoms=0")
+    mistakes = {
+        "model=nowhere/at-all": "nowhere/at-all",
+        "piece=last": "'piece' is one of text, first",
+        "budget=1": "'budget': 1 units do not pay",
+    }
+    for change, message in mistakes.items():
+        assert run(monkeypatch, *command, "--set", change) == 1
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert message in error
+        assert "--" not in error
+    assert run(monkeypatch, *command) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": None}, "'model' must be text"),
+        ({"task": 3}, "'task' must be text, not 3"),
+        ({"study": "nosuch"}, "'study' is one of targeted, iterative, stability, correlates, not 'nosuch'"),
+        ({"languages": 5}, "'languages' must be a list of codes, not 5"),
+        ({"options": 5}, "'options' must be a map"),
+        ({"budget": ...}, "has no 'budget'"),
+    ],
+)
+def test_a_damaged_config_is_named(
+    scored: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    folder = shutil.copytree(scored, tmp_path / "run")
+    config = {key: value for key, value in {**read_config(folder), **change}.items() if value is not ...}
+    write_config(folder, config)
+    assert run(monkeypatch, "report", folder) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith(f"headwise: {folder}")
+    assert message in error
+    if "languages" in change:  # what refining reads, too
+        assert run(monkeypatch, "refine", folder) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_what_a_page_says_to_repeat_a_run_repeats_it(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--estimand", "truncated", "--players", "ffn", "--limit", 3, "--piece", "first", "--error-rate", 0.2)
+    world = ("--task", "pos", "--data", plan.parent / "data", "--languages", "sw", "--out", tmp_path / "my run")
+    assert run(monkeypatch, "score", plan.parent / "model", *world, "--budget", 400, "--seed", 3, *options) == 0
+    [command] = report_of(tmp_path / "my run").commands
+    capsys.readouterr()
+    program, *words = shlex.split(command)
+    assert program == "headwise"
+    before = read_config(tmp_path / "my run")
+    words[words.index("--out") + 1] = str(tmp_path / "again")
+    assert run(monkeypatch, *words) == 0
+    assert read_config(tmp_path / "again") == before
 
 
 def test_studies_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

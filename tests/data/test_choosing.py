@@ -1,6 +1,7 @@
 """Which languages and which of their examples are meant."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from headwise import HeadwiseError
 from headwise.data.choosing import choose_examples, language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import WordExample
+from headwise.data.folders import open_folder
+from headwise.data.phrasebook import open_phrasebook
 
 
 def examples_of(*ids: str) -> tuple[WordExample, ...]:
@@ -53,3 +56,48 @@ def test_languages_are_a_list_or_all() -> None:
     assert language_codes(" sw, en,sw", dataset) == ["sw", "en"]
     with pytest.raises(HeadwiseError, match="--languages names no language"):
         language_codes(" ,", dataset)
+
+
+@pytest.mark.parametrize("form", ["#{}", "dev-s{}", "test-{}", "batch-0001-{:04}"])
+def test_numbers_of_sentences_are_no_alignment(form: str) -> None:
+    counted = examples_of(*(form.format(number) for number in range(1, 21)))
+    dataset = dataset_of(lambda *_: counted)
+    chosen, note = choose_examples(dataset, ["en", "sw"], "dev")
+    assert chosen == {"en": counted, "sw": counted}
+    assert "do not share their items" in note
+    with pytest.raises(HeadwiseError, match="share no item"):
+        dataset.aligned(["en", "sw"], "dev")
+
+
+def write_treebanks(folder: Path, comment: str) -> Path:
+    (folder / "ud").mkdir()
+    for language in ("en", "sw"):
+        rows = [f"{comment.format(number)}1\tw\t_\tNOUN\t_\t_\t0\troot\t_\t_\n" for number in range(20)]
+        (folder / "ud" / f"{language}_toy-ud-dev.conllu").write_text("\n".join(rows))
+    return folder
+
+
+@pytest.mark.parametrize(("comment", "aligned"), [("", False), ("# sent_id = {}\n", True)])
+def test_treebanks_are_aligned_by_what_their_sentences_are_called(tmp_path: Path, comment: str, aligned: bool) -> None:
+    _, note = choose_examples(open_folder(write_treebanks(tmp_path, comment), "pos"), ["en", "sw"], "all")
+    assert ("are aligned" in note) is aligned
+
+
+def test_texts_of_ones_own_are_not_aligned_by_their_lines(tmp_path: Path) -> None:
+    for name in ("lm/{}.dev.txt", "mt/flores200.{}.txt"):
+        for language in ("en", "sw"):
+            (tmp_path / name.format(language)).parent.mkdir(exist_ok=True)
+            (tmp_path / name.format(language)).write_text("a\nb\n")
+    dataset = open_folder(tmp_path, "lm")
+    assert "are aligned" in choose_examples(dataset, ["en_flores", "sw_flores"], "all")[1]
+    assert "do not share" in choose_examples(dataset, ["en_own", "sw_own"], "all")[1]
+
+
+def test_the_phrasebook_is_aligned() -> None:
+    assert "are aligned" in choose_examples(open_phrasebook("pos"), ["en", "th", "sw"], "dev")[1]
+
+
+@pytest.mark.parametrize("code", ["../evil", "/etc", "en/de", "", "en_", "a b", "en\n", "..", "zh_tw/"])
+def test_a_language_that_could_lead_out_of_a_folder_is_no_language(code: str) -> None:
+    with pytest.raises(HeadwiseError, match=r"toy: .* is no code of a language"):
+        Dataset("toy", ("en", code), ("dev",), lambda *_: ())

@@ -37,15 +37,15 @@ def test_universal_ner_has_five_columns_and_comments(tmp_path: Path) -> None:
     )
     assert read_uner(path) == (
         WordExample("d-1", ("#", "Ann"), ("O", "B-PER")),
-        WordExample("2", ("Cup", "Final", "Rome"), ("O", "O", "B-LOC")),
+        WordExample("#2", ("Cup", "Final", "Rome"), ("O", "O", "B-LOC")),
     )
 
 
 def test_two_columns_and_a_hash_for_a_word(tmp_path: Path) -> None:
     path = write(tmp_path, "#\tO\nराम\tB-NEP\nदस\tB-NEN\n\nदिल्ली\tB-NEL\n")
     assert read_columns(path, IL_NER_LABELS) == (
-        WordExample("1", ("#", "राम", "दस"), ("O", "B-PER", "O")),
-        WordExample("2", ("दिल्ली",), ("B-LOC",)),
+        WordExample("#1", ("#", "राम", "दस"), ("O", "B-PER", "O")),
+        WordExample("#2", ("दिल्ली",), ("B-LOC",)),
     )
 
 

@@ -47,14 +47,14 @@ def test_words_are_syntactic_words(tmp_path: Path) -> None:
         relations=("nsubj", "aux", "advmod", "root", "punct"),
         entities=("B-PER", "O", "O", "O", "O"),
     )
-    assert (second.id, second.text, second.words, second.entities) == ("2", "New York", ("New York",), ("B-LOC",))
+    assert (second.id, second.text, second.words, second.entities) == ("#2", "New York", ("New York",), ("B-LOC",))
 
 
 def test_examples_are_words_with_tags_or_entities(tmp_path: Path) -> None:
     sentences = read_conllu(write(tmp_path, TREEBANK))
     assert [example.labels for example in pos_examples(sentences)] == [sentence.upos for sentence in sentences]
     assert [example.labels for example in entity_examples(sentences)] == [sentence.entities for sentence in sentences]
-    assert [example.id for example in pos_examples(sentences)] == ["s-1", "2"]
+    assert [example.id for example in pos_examples(sentences)] == ["s-1", "#2"]
 
 
 def test_an_entity_that_begins_with_i_is_mended_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -74,14 +74,16 @@ def test_version_1_tags_are_mapped_on_request(tmp_path: Path) -> None:
     ("text", "line", "said"),
     [
         ("# sent_id = x\n" + row(upos="_"), 2, "unknown UPOS tag '_' in sentence 'x'"),
-        (row() + row("2", upos="Noun"), 2, "unknown UPOS tag 'Noun' in sentence '1'"),
+        (row() + row("2", upos="Noun"), 2, "unknown UPOS tag 'Noun' in sentence '#1'"),
         (row() + "2\tword\tNOUN\n", 2, "3 columns instead of CoNLL-U's 10"),
         (row() + "2 word _ NOUN _ _ 0 root _ _\n", 2, "1 columns instead of CoNLL-U's 10"),
         (row() + "\n# text = b\n" + row("one"), 4, "not CoNLL-U"),
         (row(head="x"), 1, "not CoNLL-U"),
         (row(head="_"), 1, "the head of word 1"),
         (row(head="2"), 1, "the head of word 1"),
-        (row() + row("3"), 2, "word 3 where word 2 of sentence '1' is due"),
+        (row() + row("3"), 2, "word 3 where word 2 of sentence '#1' is due"),
+        (row() + row("2").replace("word", ""), 2, "word 2 of sentence '#1' is empty: fill its form"),
+        (row().replace("word", "\u3000"), 1, "word 1 of sentence '#1' is empty"),
         (row(misc="NER=PER"), 1, "label 'PER' is not IOB2"),
         ("# only\n# comments\n", None, "no sentences"),
     ],

@@ -101,6 +101,14 @@ def test_xnli_rows_are_its_alignment(tmp_path: Path) -> None:
     assert "machine translations" in dataset.note
 
 
+def test_rows_without_ids_are_aligned_only_if_the_set_says_so(tmp_path: Path) -> None:
+    rows = [{"premise": "a", "hypothesis": "b", "label": 0}]
+    copy = write(tmp_path, {"en": {"validation": rows}, "de": {"validation": rows}}, XNLI)
+    silent = open_hub(declare(tmp_path, "xnli", "aligned", dataset=str(copy)), "nli")
+    with pytest.raises(HeadwiseError, match="share no item"):
+        silent.aligned(["de", "en"], "dev")
+
+
 def test_paws_x_is_as_its_files_are(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("id\tsentence1\tsentence2\tlabel\n3\ta b\tb a\t0\n5\tc\td\t1\n")
     rows = [{"id": 3, "sentence1": "a b", "sentence2": "b a", "label": 0}]
@@ -119,7 +127,7 @@ def test_wikiann_is_as_columns_are_with_its_iob2_mended(tmp_path: Path, caplog: 
     copy = write(tmp_path, {"no": {"test": rows}}, WIKIANN)
     found = load(declare(tmp_path, "wikiann", dataset=str(copy)), "ner", "no")
     assert found == read_columns(tmp_path / "x.conll", CONLL_LABELS)
-    assert found[0] == WordExample("1", ("see", "Ada", "Byron"), ("O", "B-PER", "I-PER"))
+    assert found[0] == WordExample("#1", ("see", "Ada", "Byron"), ("O", "B-PER", "I-PER"))
     assert "(config 'no', split 'test'): 1 I- labels" in caplog.text
 
 
@@ -184,6 +192,9 @@ def test_a_set_of_ones_own_maps_numbers_and_may_have_one_config(tmp_path: Path) 
         ("", {"columns": {"first": "a"}}, "the field 'columns' has too few columns for the task 'nli': give first, "),
         ("", {"labels": "name"}, "the field 'labels' is not a mapping: "),
         ("", {"labels": {True: "a"}}, "the field 'labels' has True where text is due: "),
+        ("", {"languages": ["en", "../evil"]}, "'../evil' is no code of a language: "),
+        ("languages", {"config": {"/etc/x": "en"}}, "'/etc/x' is no code of a language: "),
+        ("", {"aligned": "yes"}, "the field 'aligned' has 'yes' where true or false is due: "),
     ],
 )
 def test_a_faulty_declaration_is_named(tmp_path: Path, without: str, changed: dict[str, Any], said: str) -> None:
@@ -196,7 +207,12 @@ def test_a_faulty_declaration_is_named(tmp_path: Path, without: str, changed: di
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("task: nli\nx: [\n", ", line 2: not YAML ("), ("- a\n", ": no fields: "), ("", ": the file is empty: ")],
+    [
+        ("task: nli\nx: [\n", ", line 2: not YAML ("),
+        ("- a\n", ": no fields: "),
+        ("", ": the file is empty: "),
+        ("[" * 5000, ": not YAML that anyone would write: "),
+    ],
 )
 def test_a_file_that_declares_nothing_is_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "own.yml").write_text(text)

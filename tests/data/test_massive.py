@@ -50,6 +50,7 @@ def test_a_slot_of_ascii_ends_at_its_bracket_in_chinese_too(tmp_path: Path) -> N
     ("text", "line", "said"),
     [
         (row() + '{"id": \n', 2, "not JSON"),
+        ("[" * 100_000, 1, "not JSON that anyone would write"),
         ("[1]\n", 1, "no text field 'id'"),
         (row(intent=None), 1, "no text field 'intent'"),
         (row(partition="dev", annot_utt=3) + row(), 1, "no text field 'annot_utt'"),

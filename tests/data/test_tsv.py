@@ -53,15 +53,18 @@ def test_paws_x(tmp_path: Path) -> None:
 def test_glue_columns_are_named_by_the_caller(tmp_path: Path) -> None:
     path = write(tmp_path, "index\tq1\tq2\tis\n5\ta\tb\tcontradictory\n")
     assert read_pairs(path, "q1", "q2", "is", "index") == (PairExample("5", "a", "b", "contradictory"),)
-    assert read_pairs(path, "q2", "q1", "is", labels=NLI_LABELS) == (PairExample("1", "b", "a", "contradiction"),)
+    assert read_pairs(path, "q2", "q1", "is", labels=NLI_LABELS) == (PairExample("#1", "b", "a", "contradiction"),)
     assert read_texts(path, "q1", "is", "index") == (TextExample("5", "a", "contradictory"),)
 
 
 def test_parallel_tables_and_aligned_files(tmp_path: Path) -> None:
-    expected = (TranslationExample("1", '"Go"', "Los"), TranslationExample("2", "Run", "Lauf"))
-    assert read_parallel(write(tmp_path, '"Go"\tLos\nRun\tLauf\n')) == expected
+    table = read_parallel(write(tmp_path, '"Go"\tLos\nRun\tLauf\n'))
+    assert table == (TranslationExample("#1", '"Go"', "Los"), TranslationExample("#2", "Run", "Lauf"))
     source = write(tmp_path, '"Go"\nRun\n', "a.en")
-    assert read_aligned(source, write(tmp_path, "Los\nLauf", "a.de")) == expected
+    assert read_aligned(source, write(tmp_path, "Los\nLauf", "a.de")) == (
+        TranslationExample("1", '"Go"', "Los"),
+        TranslationExample("2", "Run", "Lauf"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,10 @@ def test_parallel_tables_and_aligned_files(tmp_path: Path) -> None:
         (XNLI + "en\tneutral\ta\tb\t1\t1\tg\nen\tneutral\ta\n", 3, "3 columns instead of 7"),
         (XNLI + "en\tneutral\ta\tb\t1\t1\tg\tx\n", 2, "8 columns instead of 7"),
         (XNLI + "\nen\t-\ta\tb\t1\t1\tg\n", 3, "unknown label '-': use one of entailment, neutral, contradiction"),
+        (XNLI + "en\tneutral\ta\tb\t1\t1\tg\n../../evil\tneutral\ta\tb\t1\t1\tg\n", 3, "'../../evil' is no code of"),
+        (XNLI + "\tneutral\ta\tb\t1\t1\tg\n", 2, "'' is no code of a language"),
+        (XNLI + "en\tneutral\ta\t\t1\t1\tg\n", 2, "one side of the pair is empty"),
+        (XNLI + "en\tneutral\t \tb\t1\t1\tg\n", 2, "one side of the pair is empty"),
         ("", None, "the file is empty"),
     ],
 )
@@ -83,6 +90,8 @@ def test_faults_are_named_with_their_line(tmp_path: Path, text: str, line: int |
 def test_faults_of_other_tables_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, "id\tsentence1\tsentence2\tlabel\n3\ta\tb\tyes\n4\ta\tb\t\n")
     assert "unknown label 'yes': use one of 0, 1" in complaint(lambda: read_paws_x(path), path, 2)
+    empty = write(tmp_path, "id\tsentence1\tsentence2\tlabel\n3\ta\t\t1\n", "b.tsv")
+    assert "one side of the pair is empty" in complaint(lambda: read_paws_x(empty), empty, 2)
     assert "no column 'text'" in complaint(lambda: read_texts(path, "text", "label"), path, 1)
     assert "give the row a label" in complaint(lambda: read_texts(path, "sentence1", "label"), path, 3)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
 from headwise.engine import EngineSettings, group_players, kv_groups, players_of
-from headwise.games import AccuracyGame, EntityGame, LikelihoodGame, MarginGame, ProbabilityGame, writing_game
+from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, MarginGame, ProbabilityGame, writing_game
 from headwise.heads import Players
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
@@ -41,6 +41,27 @@ def test_gradients_equal_those_of_one_plain_pass_per_row(case: Case) -> None:
         gates = torch.tensor(mask, dtype=torch.float32, requires_grad=True)
         (expected,) = torch.autograd.grad(plain_statistics(engine, gates, int(example))[0], gates)
         assert_close(gradients[row], expected)
+
+
+@pytest.mark.parametrize("game", [LikelihoodGame(), AccuracyGame()], ids=lambda game: game.name)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_model_that_gives_no_number_is_named_with_the_example(bad: float, game: Game) -> None:
+    case = BY_NAME["xlm-roberta"]
+    model = case.build()
+    engine = make_engine(case, game, model=model, settings=EngineSettings(bfloat16=True))
+    with torch.no_grad():  # only the second example has this word
+        [word, *_] = set(engine.examples.encoded[1].ids) - {
+            word for place in (0, 2, 3, 4) for word in engine.examples.encoded[place].ids
+        }
+        model.roberta.embeddings.word_embeddings.weight[word] = bad
+    masks, index = np.ones((4, len(engine.players)), bool), np.array([0, 2, 1, 1])
+    with pytest.raises(HeadwiseError, match=r"no number .* on example 1, .* without --bfloat16"):
+        engine.values(masks, index)
+    if game.differentiable:
+        with pytest.raises(HeadwiseError, match=r"no number .* on example 1, "):
+            engine.gradients(masks, index)
+    assert engine.values(masks[:2], index[:2]).isfinite().all()
+    assert engine.values(masks[:0], index[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -209,7 +209,7 @@ def test_a_missing_base_is_named_with_the_folder(tmp_path: Path) -> None:
     saved = tagger(tmp_path)
     for base, message in (
         (str(tmp_path / "gone"), f"{tmp_path / 'gone'}: no such folder"),
-        ("someone/gone", "someone/gone: no model there"),
+        ("someone/gone", "someone/gone: neither a folder nor a model that was fetched before"),
     ):
         edit(saved.folder, base_model_name_or_path=base)
         found = complaint(saved.folder)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
+from headwise import HeadwiseError
+from headwise.heads import Players
 from headwise.report import Report
 from headwise.report.grids import grids
 from headwise.report.languages import clustered
@@ -119,6 +121,15 @@ def test_values_that_are_missing_or_without_error_say_so() -> None:
         "encoder.0.1\n+0.500\nundecided, 9 flips",
         "encoder.0.2\n+0.250 ± 0.100\n95%: +0.054 to +0.446\nundecided, 9 flips",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("encoder.0.99999999", "heads"), (f"encoder.{'9' * 5000}.0", "heads"), ("encoder.ffn.512", "ffn")],
+)
+def test_a_player_beyond_any_model_is_named(name: str, kind: Players) -> None:
+    with pytest.raises(HeadwiseError, match=f"'{name}' is no player of any model"):
+        grids(("encoder.ffn.0" if kind == "ffn" else "encoder.0.0", name), kind)
 
 
 def test_both_themes_have_every_colour_once() -> None:

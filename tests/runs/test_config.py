@@ -28,13 +28,35 @@ from tests.runs.writers import fill, sums
 )
 def test_another_config_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     config = {"model": "m1", "task": {"name": "pos", "split": "dev"}, "seed": 7, "budget": 100}
-    with open_run(tmp_path, config):
-        pass
+    with open_run(tmp_path, config) as run:
+        run.journal.record("fr", 0, {}, 0, 1)
     with pytest.raises(HeadwiseError, match=said) as caught, open_run(tmp_path, {**config, **change}):
         pass
     assert str(caught.value).startswith(f"{tmp_path}: ")
     with open_run(tmp_path, dict(reversed(config.items()))) as run:
         assert run.config == config
+
+
+def test_a_run_that_recorded_nothing_takes_another_config(tmp_path: Path) -> None:
+    fill(tmp_path, rounds=0, seed=7, model="m1", budget=100)
+    fill(tmp_path, rounds=1, seed=8, model="m2", budget=50)
+    with read_run(tmp_path) as run:
+        assert run.config == {"seed": 8, "model": "m2", "budget": 50}
+        assert [found.seed for found in run.journal.rounds("fr")] == [8]
+    with pytest.raises(HeadwiseError, match="'model' = 'm2', not 'm1'"):
+        fill(tmp_path, rounds=1, seed=8, model="m1", budget=50)
+
+
+def test_what_is_settled_or_of_another_kind_keeps_its_config_without_rounds(tmp_path: Path) -> None:
+    fill(tmp_path, rounds=0, study="targeted", step=1)
+    with (
+        pytest.raises(HeadwiseError, match="'step' = 1, not 2"),
+        open_run(tmp_path, {"seed": 7, "study": "targeted", "step": 2}, settled=True),
+    ):
+        pass
+    with pytest.raises(HeadwiseError, match="'study' = 'targeted', not nothing"):
+        fill(tmp_path, rounds=1)
+    fill(tmp_path, rounds=0, study="targeted", step=2)
 
 
 def test_a_run_can_be_extended(tmp_path: Path) -> None:

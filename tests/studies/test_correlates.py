@@ -129,6 +129,7 @@ def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
         CorrelatesPlan(gains, mask="random")
     with pytest.raises(HeadwiseError, match="has no refined mask: choose another 'mask'"):
         run_correlates(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_few_languages_are_refused(tmp_path: Path) -> None:
@@ -136,6 +137,7 @@ def test_few_languages_are_refused(tmp_path: Path) -> None:
     folder = save_targeted(tmp_path / "few", few, scores_by_language({name: VALUES[name] for name in few}))
     with pytest.raises(HeadwiseError, match=r"'gains': .* has 3 languages beside en"):
         run_correlates(CorrelatesPlan(str(folder)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
     with pytest.raises(HeadwiseError, match="no finished study"):
         run_correlates(CorrelatesPlan(str(tmp_path / "none")), tmp_path / "run")
 
@@ -149,6 +151,7 @@ def test_few_languages_are_refused(tmp_path: Path) -> None:
         ("language\nde\n", "'language' and at least one distance"),
         ("", "'language' and at least one distance"),
         ("language,near\nfi,0.1\n", "has none of the languages de, sw"),
+        (f"language,near\nde,{'1' * 200_000}\n", "mine.csv: 'typology' is not a table of distances: field larger"),
     ],
 )
 def test_mistakes_in_files_of_distances_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -229,6 +229,7 @@ def test_tables_tell_areas_limits_and_best_points() -> None:
     assert tops.columns == ("language", "none", "ranking", "off", "best")
     assert tops.rows[:2] == (("zh", 80.0, "stars", 5, 82.0), ("zh", 80.0, "random", 0, 80.0))
     assert tops.rows[2:] == (("tr", 70.0, "stars", 0, 70.0), ("tr", 70.0, "random", 0, 70.0))
+    assert "upper bound" in limits.note
     assert "upper bound" in tops.note
     assert points.rows[1] == ("zh", "stars", 5, 82.0, 81.0, 83.0)
     assert (len(points.rows), points.printed) == (12, False)

@@ -4,18 +4,24 @@ import csv
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from headwise import HeadMask, HeadwiseError
+from headwise import HeadMask, HeadScores, HeadwiseError, Provenance, find_heads
+from headwise.engine import kv_groups
+from headwise.files import write_json
+from headwise.methods.results import UNDECIDED
+from headwise.rules import mask_without
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest
 from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
 from headwise.studies.reading import load_study
 from headwise.studies.study import save_tables, show_cell
-from headwise.studies.targeted import random_mask
+from headwise.studies.targeted import players_off, random_mask
 from headwise.tasks import evaluate, find_task
+from tests.families import BY_NAME
 from tests.scoring_world import save_data, save_model
 
 #: A plan in YAML that has all it needs.
@@ -206,6 +212,54 @@ def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: 
     assert len(found.languages["en"].randoms["targeted"]) == 3
 
 
+def test_random_masks_have_as_many_groups_of_heads_off_as_the_refined_one() -> None:
+    heads = find_heads(BY_NAME["llama"].build())
+    groups = kv_groups(heads).names
+    assert len(groups) < len(heads.players())
+    n = len(groups)
+    scores = HeadScores(groups, (0.0,) * n, (1.0,) * n, (1,) * n, UNDECIDED * n, Provenance("stars", "full"))
+    for off in range(n + 1):
+        mask = mask_without(heads, groups[:off])
+        assert players_off(mask, scores, heads) == off
+        assert len(random_mask(scores, heads, off, seed=0).off) == len(mask.off)
+
+
+@pytest.mark.parametrize("method", ["gradient-screen", "michel"])
+def test_methods_that_do_not_tell_what_is_likely_have_no_mask_of_it(
+    plan: TargetedPlan, tmp_path: Path, method: str
+) -> None:
+    scoring = replace(plan.scoring, method=method, options={}, estimand="full", budget=200)
+    found = run_targeted(replace(plan, scoring=scoring, randoms=0, refine=0), tmp_path / "study")
+    assert all(set(each.masks) == {"targeted", "michel", "zero-shot"} for each in found.languages.values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"languages": []},
+        {"languages": {"sw": []}},
+        {"seconds": {"sw": "long"}},
+        {"notes": "none"},
+        {"metric": 3},
+        {"languages": {"sw": {"base": "high", "examples": 4, "masks": {}, "randoms": {}}}},
+        {"languages": {"sw": {"base": 1.0, "examples": 4, "masks": {}, "randoms": {"targeted": "ab"}}}},
+    ],
+)
+def test_damaged_figures_are_named(study: TargetedStudy, tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = shutil.copytree(study.folder, tmp_path / "study")
+    write_json(folder / "targeted.json", {**study.to_dict(), **change})
+    with pytest.raises(HeadwiseError, match=r"targeted\.json: not complete: .*: run the study again"):
+        load_study(folder)
+
+
+def test_scores_of_no_language_are_named(study: TargetedStudy, tmp_path: Path) -> None:
+    folder = shutil.copytree(study.folder, tmp_path / "study")
+    file = folder / "scoring" / "scores" / "sw.json"
+    file.write_text(file.read_text().replace('"language": "sw"', '"language": ["sw"]'))
+    with pytest.raises(HeadwiseError, match=r"scores/sw\.json: .* its language is \['sw'\], not a code"):
+        load_study(folder)
+
+
 def test_the_mask_that_all_languages_share_is_kept(study: TargetedStudy) -> None:
     mask = HeadMask.load(study.folder / "pooled.json")
     assert mask.language is None
@@ -277,7 +331,13 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
         (f"{PLAN}options: 3", "'options' is a map of names and values, not 3"),
         (f"{PLAN}bfloat16: 1", "'bfloat16' is true or false, not 1"),
         (f"{PLAN}test_split: dev", "test_split: heads are scored on 'dev' too"),
+        (f"{PLAN}test_split: all", "test_split: 'all' holds 'dev' too"),
+        (f"{PLAN}split: all", "split: 'all' holds 'test' too"),
+        (f"{PLAN}split: all\ntest_split: all", "test_split: heads are scored on 'all' too"),
+        (f"{PLAN}budget: .nan", "mine.yaml: 'budget' is a finite number, not nan"),
+        (f"{PLAN}budget: .inf", "mine.yaml: 'budget' is a finite number, not inf"),
         ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: test", "test_split: heads are scored on 'test' too"),
+        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: all", "split: 'all' holds 'test' too"),
     ],
 )
 def test_mistakes_in_plans_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -5,8 +5,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
@@ -14,6 +12,7 @@ from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
 from headwise.cli.score import compare_command, score_command
 from headwise.cli.study import demo_command, report_command, study_command
+from headwise.cli.tables import print_table
 from headwise.cli.tasks import evaluate_command, tune_command
 from headwise.games import GAMES
 from headwise.heads import HeadMap, find_heads
@@ -63,12 +62,9 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
     if as_json:
         typer.echo(json.dumps({"model": model, "family": found.family.name, "sites": _site_rows(found)}))
         return
-    table = Table(title=f"{model}: {len(found.players())} heads in {len(found.sites)} sites ({found.family.name})")
-    for column in ("site", "heads", "head width", "key-value heads", "output projection"):
-        table.add_column(column)
-    for site in _site_rows(found):
-        table.add_row(*(str(site[key]) for key in ("site", "heads", "head_width", "kv_heads", "output")))
-    Console().print(table)
+    columns = ("site", "heads", "head width", "key-value heads", "output projection")
+    title = f"{model}: {len(found.players())} heads in {len(found.sites)} sites ({found.family.name})"
+    print_table(title, columns, [[str(cell) for cell in site.values()] for site in _site_rows(found)])
 
 
 @app.command(name="ls")
@@ -96,11 +92,11 @@ def _list_architectures(as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"architectures": rows}))
         return
-    table = Table("family", "model types", "stacks", title="architectures")
-    for family in FAMILIES:
-        stacks = ", ".join(dict.fromkeys(site.stack for site in family.sites))
-        table.add_row(family.name, ", ".join(family.model_types), stacks)
-    Console().print(table)
+    cells = (
+        (family.name, ", ".join(family.model_types), ", ".join(dict.fromkeys(site.stack for site in family.sites)))
+        for family in FAMILIES
+    )
+    print_table("architectures", ("family", "model types", "stacks"), cells)
 
 
 def _list_runs(as_json: bool) -> None:
@@ -109,11 +105,11 @@ def _list_runs(as_json: bool) -> None:
         typer.echo(json.dumps({"runs": found}))
         return
     columns = ("model", "task", "method", "languages", "budget", "seed")
-    table = Table("run", *columns, title="runs")
-    for folder, config in found.items():
-        cells = (config.get(column, "") for column in columns)
-        table.add_row(folder, *(", ".join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in cells))
-    Console().print(table)
+    rows = (
+        (folder, *(", ".join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in cells))
+        for folder, cells in ((folder, [config.get(name, "") for name in columns]) for folder, config in found.items())
+    )
+    print_table("runs", ("run", *columns), rows)
 
 
 def _site_rows(found: HeadMap) -> list[dict[str, Any]]:

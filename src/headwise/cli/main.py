@@ -1,6 +1,8 @@
 """`headwise`: the entry point and its one way of failing."""
 
+import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -20,6 +22,20 @@ def _run() -> None:
     from headwise.errors import HeadwiseError
 
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be said
     except HeadwiseError as error:
         sys.exit(f"headwise: {error}")
+    except BrokenPipeError:  # whoever read the output has had enough
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        _drop_output()
+        sys.exit(f"headwise: {error.filename or 'the output'}: cannot be read or written: {error.strerror or error}")
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go: Python would try once more to write it, and complain."""
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115

@@ -15,7 +15,7 @@ Advance = Callable[[int, int, str], None]
 @contextmanager
 def show_progress(title: str) -> Iterator[Advance]:
     """A bar that the body moves: call it with steps done, steps in all and a word on how it goes."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=None)
 

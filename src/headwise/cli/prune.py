@@ -2,24 +2,26 @@
 
 import dataclasses
 import json
+import shlex
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from headwise.cli.options import AsJson, TrustRemoteCode
 from headwise.cli.progress import show_resumable
+from headwise.cli.tables import print_table
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
+from headwise.models.adapted import find_adapter
 from headwise.pruning import fold, save_pruned, shrink
 from headwise.refinement import RefinementPlan, refine_run
-from headwise.results import REFINED, find_mask, load_scores, model_of
+from headwise.results import REFINED, find_mask, load_scores, model_of, scored_folder
 from headwise.rules import likely_mask, lowest_mask, lowest_share_mask
 from headwise.scores import HeadScores
 
@@ -33,7 +35,7 @@ class Export(StrEnum):
 
 
 def refine_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score or study.")],
     languages: Annotated[
         str, typer.Option("--languages", help="Comma-separated codes of the run's, or 'all'.")
     ] = "all",
@@ -48,9 +50,10 @@ def refine_command(
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
         raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
+    folder = scored_folder(run)
     with show_resumable("refining") as advance:
         plan, chosen = RefinementPlan(rounds, width, examples, seed), () if codes == ["all"] else codes
-        found = refine_run(run, chosen, plan, advance, trust_remote_code)
+        found = refine_run(folder, chosen, plan, advance, trust_remote_code)
     rows = {
         language: {
             "verdict": each.verdict,
@@ -63,22 +66,28 @@ def refine_command(
         for language, each in found.items()
     }
     if as_json:
-        typer.echo(json.dumps({"out": str(run / REFINED), "languages": rows}))
+        typer.echo(json.dumps({"out": str(folder / REFINED), "languages": rows}))
         return
-    table = Table("language", *next(iter(rows.values())), title=f"{run}: refined masks")
-    for language, row in rows.items():
-        table.add_row(language, *(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()))
-    Console().print(table)
-    typer.echo(f"Values are of the examples that were chosen on: judge on others. Masks are in {run / REFINED}; to use")
-    typer.echo(f"one: headwise prune {run} --language {next(iter(rows))} --refined --out FOLDER")
+    cells = (
+        (language, *(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+        for language, row in rows.items()
+    )
+    print_table(f"{folder}: refined masks", ("language", *next(iter(rows.values()))), cells)
+    use = shlex.join(["headwise", "prune", str(folder), "--language", next(iter(rows)), "--refined", "--out", "FOLDER"])
+    typer.echo("Values are of the examples that were chosen on: judge on others.")
+    typer.echo(f"Masks are in {folder / REFINED}; to use one: {use}")
 
 
 def prune_command(
-    model: Annotated[str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score or study.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
     mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
     language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
-    refined: Annotated[bool, typer.Option("--refined", help="The run's mask that headwise refine has made.")] = False,
+    refined: Annotated[
+        bool, typer.Option("--refined", help="The run's mask that headwise refine, or a targeted study, has made.")
+    ] = False,
     likely: Annotated[
         bool, typer.Option("--likely", help="All heads that are likely harmful, of which a tenth may not be.")
     ] = False,
@@ -104,14 +113,15 @@ def prune_command(
         raise HeadwiseError(
             "--refined, --likely, --count and --share are about a run: give its folder and --language, no --mask"
         )
-    name, file = (model_of(Path(model)), None) if by_scores else find_mask(model, mask, language, refined)
-    if Path(name).exists() and out.exists() and out.resolve().samefile(Path(name).resolve()):
-        raise HeadwiseError(f"{out}: that is the model itself: choose another folder for --out")
-    chosen = HeadMask.load(file) if file is not None else None
+    if by_scores:
+        name, source = model_of(Path(model)), scored_folder(model) / "scores"
+    else:
+        name, source = find_mask(model, mask, language, refined)
+    _check_out(out, {**_models(name), "the run": Path(model), "what heads are chosen by": source}, overwrite)
+    made = _scores_of(Path(model), language, other_weights) if by_scores else HeadMask.load(source)
     loaded = load_model(name, trust_remote_code)
     found = find_heads(loaded)
-    if chosen is None:
-        chosen = _mask_by_scores(_scores_of(Path(model), language, other_weights), count, share, found)
+    chosen = made if isinstance(made, HeadMask) else _mask_by_scores(made, count, share, found)
     chosen = chosen.moved_to(found) if other_weights else chosen
     chosen.check(found)
     _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
@@ -120,6 +130,21 @@ def prune_command(
         typer.echo(json.dumps({"out": str(out), "export": export.value, "removed": removed, "of": total}))
     else:
         typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
+
+
+def _models(name: str) -> dict[str, Path]:
+    """Where a model is, and the base of an adapter, if they are on this disk."""
+    adapter = find_adapter(name) if Path(name).is_dir() else None
+    return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
+
+
+def _check_out(out: Path, kept: Mapping[str, Path], overwrite: bool) -> None:
+    """Make sure that nothing is replaced that is pruned or chosen by, nor anything at all unless told so."""
+    for what, path in kept.items():
+        if out.exists() and path.exists() and any(map(out.samefile, (path.resolve(), *path.resolve().parents))):
+            raise HeadwiseError(f"{out}: {what} is there and would be lost: choose another folder for --out")
+    if not overwrite and out.is_dir() and any(out.iterdir()):
+        raise HeadwiseError(f"{out}: the folder is not empty: choose another, or give --overwrite to replace all of it")
 
 
 def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScores:

@@ -1,21 +1,22 @@
 """`headwise score` and `headwise compare`."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_resumable
+from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
+from headwise.errors import HeadwiseError
 from headwise.games import GAMES
 from headwise.methods import METHODS
 from headwise.results import compare_runs
-from headwise.scores import HeadScores
+from headwise.scores import Comparison, HeadScores
 from headwise.scoring import PLAYERS, LanguageScores, ScoringPlan, ScoringRun, run_scoring
 
 #: Heads shown at each end of the ranking.
@@ -59,6 +60,8 @@ def score_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
+    if not math.isfinite(budget):
+        raise HeadwiseError(f"--budget is a finite number, not {budget}")
     plan = ScoringPlan(
         model=model,
         task=task,
@@ -94,19 +97,20 @@ def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -
         typer.echo(json.dumps({"runs": [str(one), str(other)], "languages": languages}))
         return
     columns = ("language", "Spearman", "95% interval", "same sign", "same clear sign", "harmful in common", "opposed")
-    table = Table(*columns, title=f"{one} and {other}")
-    for language, each in found.items():
-        rank, clear = each.correlation, each.clear_signs
-        table.add_row(
-            language,
-            f"{rank.rho:.3f}",
-            f"{rank.low:.3f} to {rank.high:.3f}",
-            f"{each.signs.share:.1%} of {each.signs.compared}",
-            f"{clear.share:.1%} of {clear.compared}" if clear.compared else "none clear in both",
-            f"{each.jaccard:.1%}",
-            "\n".join(dict.fromkeys((*each.opposite_decisions, *each.opposite_signs))) or "none",
-        )
-    Console().print(table)
+    print_table(f"{one} and {other}", columns, [(language, *_agreement(each)) for language, each in found.items()])
+
+
+def _agreement(found: Comparison) -> tuple[str, ...]:
+    """What is shown of how two runs agree about a language."""
+    rank, clear = found.correlation, found.clear_signs
+    return (
+        f"{rank.rho:.3f}",
+        f"{rank.low:.3f} to {rank.high:.3f}",
+        f"{found.signs.share:.1%} of {found.signs.compared}",
+        f"{clear.share:.1%} of {clear.compared}" if clear.compared else "none clear in both",
+        f"{found.jaccard:.1%}",
+        "\n".join(dict.fromkeys((*found.opposite_decisions, *found.opposite_signs))) or "none",
+    )
 
 
 def _as_json(found: ScoringRun) -> dict[str, Any]:
@@ -129,14 +133,11 @@ def _as_json(found: ScoringRun) -> dict[str, Any]:
 
 def _print_scores(found: ScoringRun) -> None:
     first = next(iter(found.languages.values())).scores.provenance
-    counts = Table("language", "harmful", "helpful", "undecided", "examples", "units", "seconds")
-    counts.title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
-    ends = Table("language", "lowest values", "highest values")
-    for language, each in found.languages.items():
-        counts.add_row(language, *_counts(each))
-        ranked = each.scores.ranked()
-        ends.add_row(language, _lines(each.scores, ranked[:_SHOWN]), _lines(each.scores, ranked[: -_SHOWN - 1 : -1]))
-    Console().print(counts, ends)
+    title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
+    columns = ("language", "harmful", "helpful", "undecided", "examples", "units", "seconds")
+    print_table(title, columns, [(language, *_counts(each)) for language, each in found.languages.items()])
+    ends = [(language, *_ends(each.scores)) for language, each in found.languages.items()]
+    print_table("", ("language", "lowest values", "highest values"), ends)
     rate = "" if first.error_rate is None else f" at an error rate of {first.error_rate:g}"
     typer.echo(f"Values ± standard errors; ? is undecided{rate}. All of them are in {found.folder}.")
     for line in found.notes:
@@ -148,6 +149,12 @@ def _print_scores(found: ScoringRun) -> None:
 def _counts(found: LanguageScores) -> list[str]:
     decided = [str(len(found.scores.decided(decision))) for decision in ("harmful", "helpful", "undecided")]
     return [*decided, str(found.examples), f"{found.scores.provenance.units:,.0f}", f"{found.seconds:,.1f}"]
+
+
+def _ends(scores: HeadScores) -> tuple[str, str]:
+    """The lowest and the highest values."""
+    ranked = scores.ranked()
+    return _lines(scores, ranked[:_SHOWN]), _lines(scores, ranked[: -_SHOWN - 1 : -1])
 
 
 def _lines(scores: HeadScores, names: Sequence[str]) -> str:

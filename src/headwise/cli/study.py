@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from headwise.cli.options import AsJson
 from headwise.cli.progress import show_resumable
+from headwise.cli.tables import print_table
 from headwise.demo import demo_plan, run_demo
 from headwise.report import write_report
 from headwise.runs.config import read_config
@@ -37,7 +36,7 @@ def study_command(
         typer.echo(json.dumps(study.to_dict()))
         return
     config = read_config(folder)
-    print_study(study, f"{config['model']} on {config['data']}")
+    print_study(study, f"{config.get('model')} on {config.get('data')}")
     typer.echo(f"Tables as CSV: {folder}; to look at it: headwise report {folder}")
 
 
@@ -76,13 +75,10 @@ def report_command(
 def print_study(study: Study, about: str) -> None:
     """The tables of a study, and what they mean."""
     for found in (each for each in study.tables() if each.printed):
+        cells = [[show_cell(cell) for cell in row] for row in found.rows]
         # Without frames: eight columns are to fit a narrow terminal.
-        table = Table(
-            *found.columns, title=f"{about}: {found.title}", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
-        )
-        for row in found.rows:
-            table.add_row(*(show_cell(cell) for cell in row))
-        Console().print(table)
+        style = {"box": SIMPLE_HEAD, "collapse_padding": True, "pad_edge": False}
+        print_table(f"{about}: {found.title}", found.columns, cells, **style)
         if found.note:
             typer.echo(found.note)
     for line in study.notes:

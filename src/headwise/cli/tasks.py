@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
+from headwise.cli.tables import print_table
 from headwise.data.choosing import language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
@@ -289,14 +288,14 @@ def _print_evaluations(
         typer.echo(json.dumps({**summary, "means": shown, "note": dataset.note, "languages": rows}))
         return
     columns = [column for metric in metrics for column in (metric, "95% interval")]
-    table = Table("language", *columns, "examples", "cut", title=f"{model} on {dataset.name}, {split}")
+    lines: list[list[str]] = []
     for language, each in measured.items():
         cells = [cell for r in each.results for cell in (f"{r.value:.2f}", f"{r.low:.2f} to {r.high:.2f}")]
         first = each.results[0]
-        table.add_row(language, *cells, str(first.examples), str(first.cut or ""))
-    table.add_section()
-    table.add_row("mean", *(cell for mean in means.values() for cell in (f"{mean:.2f}", "")), "", "")
-    Console().print(table)
+        lines.append([language, *cells, str(first.examples), str(first.cut or "")])
+    mean_row = ["mean", *(cell for mean in means.values() for cell in (f"{mean:.2f}", "")), "", ""]
+    title = f"{model} on {dataset.name}, {split}"
+    print_table(title, ["language", *columns, "examples", "cut"], [*lines, [], mean_row])
     signatures = {f"{name}: {text}" for each in measured.values() for name, text in each.signatures.items()}
     for line in (*sorted(signatures), dataset.note):
         if line:

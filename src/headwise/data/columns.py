@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwise.data.examples import Sentence, TextExample, WordExample
+from headwise.data.ids import counted_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.data.tsv import read_table
 from headwise.errors import HeadwiseError
@@ -71,8 +72,8 @@ def read_columns(
 ) -> tuple[WordExample, ...]:
     r"""Sentences of a CoNLL-like file: a word a line, tabs between columns, blank lines between sentences.
 
-    Lines that begin with `# ` are comments; `# sent_id = ...` names a sentence, and one without has its running number
-    from 1 for an id. Malformed IOB2 is mended as in `repair_iob2`, and the number of such labels logged as a warning.
+    Lines that begin with `# ` are comments; `# sent_id = ...` names a sentence, and one without has its number for an
+    id (`#1`). Malformed IOB2 is mended as in `repair_iob2`, and the number of such labels logged as a warning.
 
     Args:
         path: The file.
@@ -90,7 +91,7 @@ def read_columns(
         ...     path = pathlib.Path(folder, "tr.conll")
         ...     _ = path.write_text("Ankara\tB-GPE\n1920\tB-DATE\n")
         ...     read_columns(path, TURKISH_WIKI_LABELS)
-        (WordExample(id='1', words=('Ankara', '1920'), labels=('B-LOC', 'O')),)
+        (WordExample(id='#1', words=('Ankara', '1920'), labels=('B-LOC', 'O')),)
     """
     examples: list[WordExample] = []
     repaired = 0
@@ -103,7 +104,7 @@ def read_columns(
         if rows:
             words = tuple(cells[word] for _, cells in rows)
             mapped = tuple(_mapped(label, labels) for label in whole)
-            examples.append(WordExample(name or str(len(examples) + 1), words, mapped))
+            examples.append(WordExample(name or counted_id(len(examples) + 1), words, mapped))
     if not examples:
         raise HeadwiseError(f"{path}: comments but no words: fetch the file again or give another")
     log_repairs(path, repaired)

@@ -8,6 +8,7 @@ from conllu.exceptions import ParseException
 
 from headwise.data.columns import check_iob2, log_repairs, repair_iob2
 from headwise.data.examples import Sentence, WordExample
+from headwise.data.ids import counted_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.errors import HeadwiseError
 
@@ -25,8 +26,8 @@ _UNREAD: dict[str, Callable[[list[str], int], Any]] = dict.fromkeys(("feats", "d
 def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
     r"""The sentences of a CoNLL-U file.
 
-    Multiword ranges and empty nodes are skipped. A sentence without `sent_id` has its running number from 1 for an id,
-    one without `text` its words with spaces between. Entities are IOB2 labels under the MISC key `NER`; malformed IOB2
+    Multiword ranges and empty nodes are skipped. A sentence without `sent_id` has its number for an id (`#1`), one
+    without `text` its words with spaces between. Entities are IOB2 labels under the MISC key `NER`; malformed IOB2
     is mended as in `repair_iob2`, and the number of such labels logged as a warning.
 
     Args:
@@ -34,7 +35,8 @@ def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
         v1: The file is of UD 1.x: read CONJ as CCONJ.
 
     Raises:
-        HeadwiseError: The file is not CoNLL-U, or a word has no UPOS tag of UD 2 or no head within its sentence.
+        HeadwiseError: The file is not CoNLL-U, or a word has no form, no UPOS tag of UD 2 or no head within its
+            sentence.
 
     Example:
         >>> import tempfile, pathlib
@@ -43,14 +45,14 @@ def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
         ...     _ = path.write_text("1\tRain\train\tNOUN\t_\t_\t2\tnsubj\t_\t_\n"
         ...                         "2\tfell\tfall\tVERB\t_\t_\t0\troot\t_\t_\n")
         ...     pos_examples(read_conllu(path))
-        (WordExample(id='1', words=('Rain', 'fell'), labels=('NOUN', 'VERB')),)
+        (WordExample(id='#1', words=('Rain', 'fell'), labels=('NOUN', 'VERB')),)
     """
     sentences: list[Sentence] = []
     repaired = 0
     for block in read_blocks(path):
         rows, metadata = _parse(path, block)
         if rows:
-            sentence, count = _sentence(path, rows, metadata, str(len(sentences) + 1), v1)
+            sentence, count = _sentence(path, rows, metadata, counted_id(len(sentences) + 1), v1)
             sentences.append(sentence)
             repaired += count
     if not sentences:
@@ -114,6 +116,8 @@ def _sentence(
                 f"{path}, line {number}: word {token['id']} where word {place} of sentence {name!r} is due: "
                 "number the words from 1"
             )
+        if not token["form"].strip():
+            raise HeadwiseError(f"{path}, line {number}: word {place} of sentence {name!r} is empty: fill its form")
         if token["head"] is None or not 0 <= token["head"] <= len(rows):
             raise HeadwiseError(
                 f"{path}, line {number}: the head of word {place} of sentence {name!r} is not a word of it: "

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headwise.data.codes import check_code
 from headwise.data.examples import Example
+from headwise.data.ids import tells_item
 from headwise.errors import HeadwiseError
 
 
@@ -17,6 +19,9 @@ class Dataset:
         splits: The splits it has, such as `train`, `dev`, `test`.
         load: Reads the examples of a language and a split.
         note: What must be said wherever results on it are shown (empty if nothing).
+
+    Raises:
+        HeadwiseError: A language's code is not one: files are named by it.
 
     Example:
         >>> from headwise.data.examples import TextExample
@@ -32,6 +37,10 @@ class Dataset:
     splits: tuple[str, ...]
     load: Callable[[str, str], tuple[Example, ...]]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for language in self.languages:
+            check_code(language, self.name)
 
     def examples(self, language: str, split: str) -> tuple[Example, ...]:
         """The examples of one language, in the order of the data.
@@ -51,13 +60,16 @@ class Dataset:
     def aligned(self, languages: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
         """The same items in every language: those that all of them have, in the order of the first.
 
+        Ids that only count the items of a file (`#7`, `dev-s7`) tell of no item that it is the same.
+
         Raises:
             HeadwiseError: The languages share no item.
         """
         by_id = {
             language: {example.id: example for example in self.examples(language, split)} for language in languages
         }
-        shared = [key for key in by_id[languages[0]] if all(key in examples for examples in by_id.values())]
+        told = filter(tells_item, by_id[languages[0]])
+        shared = [key for key in told if all(key in examples for examples in by_id.values())]
         if not shared:
             raise HeadwiseError(f"{self.name}: {', '.join(languages)} share no item in split {split!r}")
         return {language: tuple(examples[key] for key in shared) for language, examples in by_id.items()}

@@ -11,10 +11,12 @@ from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud,
 from headwise.data.conllu import pos_examples, read_conllu
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, PairExample, TextExample, TranslationExample
+from headwise.data.ids import counted_id
 from headwise.data.massive import read_massive
 from headwise.data.text import FilePath, read_lines
 from headwise.data.tsv import NLI_LABELS, read_aligned, read_pairs, read_parallel, read_xnli
 from headwise.errors import HeadwiseError
+from headwise.files import is_folder
 
 SPLITS = ("train", "dev", "test", "all")
 #: Corpora with the same items in every language: a plain language code takes its dev and test from them.
@@ -106,7 +108,7 @@ def open_folder(path: FilePath, task: str) -> Dataset:
     root = Path(path)
     if task not in _TASKS:
         raise HeadwiseError(f"no data for a task {task!r}: choose one of {', '.join(_TASKS)}")
-    if not root.is_dir():
+    if not is_folder(root):
         raise HeadwiseError(
             f"{root}: no such folder: give the folder that holds ud/, ner/, massive/, xnli/, mt/ or lm/"
         )
@@ -267,19 +269,19 @@ def _find_texts(root: Path) -> list[Corpus]:
         for path, match in _matches(root / "mt", _FLORES)
     ]
     own: list[tuple[str, str, str, Loader]] = [
-        (match["language"], "own", match["split"], partial(_read_texts, path))
+        (match["language"], "own", match["split"], partial(_read_texts, path, counted_id))
         for path, match in _matches(root / "lm", _TEXTS)
     ]
     return _collect(flores + own)
 
 
-def _read_texts(path: Path) -> tuple[Example, ...]:
-    """The lines of a file as texts; ids are line numbers."""
+def _read_texts(path: Path, name: Callable[[int], str] = str) -> tuple[Example, ...]:
+    """The lines of a file as texts, with ids by their numbers: plain ones are the same line in every language."""
     examples = []
     for number, line in read_lines(path):
         if not line.strip():
             raise HeadwiseError(f"{path}, line {number}: the line is empty: fill it or drop it")
-        examples.append(TextExample(str(number), line))
+        examples.append(TextExample(name(number), line))
     return tuple(examples)
 
 

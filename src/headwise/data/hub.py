@@ -7,11 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from headwise.data.codes import check_code
 from headwise.data.columns import CONLL_LABELS, check_iob2, log_repairs, repair_iob2
 from headwise.data.conllu import UPOS
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, PairExample, TextExample, WordExample
 from headwise.data.folders import SPLITS
+from headwise.data.ids import counted_id
 from headwise.data.massive import CHARACTER_LOCALES, parse_slots
 from headwise.data.text import read_lines
 from headwise.data.tsv import NLI_LABELS
@@ -23,7 +25,7 @@ PARQUET_REVISION = "refs/convert/parquet"
 
 _SETS = Path(__file__).with_name("hub_sets")
 _REQUIRED = ("dataset", "task", "splits", "columns", "labels")
-_OPTIONAL = ("revision", "config", "languages", "note")
+_OPTIONAL = ("revision", "config", "languages", "aligned", "note")
 #: The columns that a task can be read from: all of one of these groups.
 _GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pos": (("words", "labels"),),
@@ -61,10 +63,12 @@ class HubSet:
     | `columns` | what the set calls `id`; `text`, or `first` and `second`, and `label`; or `words` and `labels`; |
     |           | or for slots in brackets, as in MASSIVE, `annot_utt` and `locale` |
     | `labels` | a mapping from the set's labels (names or numbers) to headwise's, or `names`: they stay as they are |
+    | `aligned` | `true` if there is no `id`, but a row is the same item in every language |
     | `note` | what must be said wherever results are shown, if anything |
 
-    Without the column `id`, an item's id is its row number from 1: languages are then aligned row by row. Where
-    messages name a line, it is such a row. Malformed IOB2 is mended as in `repair_iob2`.
+    Without the column `id`, an item's id is its row number from 1, and other languages have other items (`#1`) unless
+    `aligned` says otherwise. Where messages name a line, it is such a row. Malformed IOB2 is
+    mended as in `repair_iob2`.
     """
 
     file: Path
@@ -75,6 +79,7 @@ class HubSet:
     splits: Mapping[str, str]
     columns: Mapping[str, str]
     labels: Mapping[str, str] | None
+    aligned: bool
     note: str
 
 
@@ -126,10 +131,11 @@ def _read_set(file: Path) -> HubSet:
         dataset=_text(file, "dataset", raw["dataset"]),
         revision=_text(file, "revision", raw["revision"]) if "revision" in raw else None,
         tasks=_groups(file, columns, tasks),
-        configs=_configs(file, raw),
+        configs=_checked(file, _configs(file, raw)),
         splits=splits,
         columns=columns,
         labels=None if raw["labels"] == "names" else _mapping(file, "labels", raw["labels"], numbers=True),
+        aligned=_flag(file, "aligned", raw.get("aligned", False)),
         note=_text(file, "note", raw["note"]) if "note" in raw else "",
     )
 
@@ -143,6 +149,8 @@ def _parse(file: Path) -> dict[Any, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise HeadwiseError(f"{file}{where}: not YAML ({getattr(error, 'problem', error)}): mend the line") from None
+    except RecursionError:
+        raise HeadwiseError(f"{file}: not YAML that anyone would write: give another file") from None
     if not isinstance(raw, dict):
         raise HeadwiseError(f"{file}: no fields: write one `name: value` a line, as HubSet documents")
     return raw
@@ -162,6 +170,12 @@ def _configs(file: Path, raw: Mapping[str, Any]) -> dict[str, str | None]:
         raise _fault(file, "config", "is the same for all languages", "write {language} where they differ")
     # Not str.format: whoever wrote the file may name no attributes of ours.
     return {language: template and template.replace("{language}", language) for language in languages}
+
+
+def _checked(file: Path, configs: dict[str, str | None]) -> dict[str, str | None]:
+    for language in configs:
+        check_code(language, file)
+    return configs
 
 
 def _groups(file: Path, columns: Mapping[str, str], tasks: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -196,6 +210,12 @@ def _text(file: Path, field: str, value: object) -> str:
     return value
 
 
+def _flag(file: Path, field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _fault(file, field, f"has {value!r} where true or false is due", "write one of them")
+    return value
+
+
 def _texts(file: Path, field: str, values: object) -> list[str]:
     if not isinstance(values, list) or not values:
         raise _fault(file, field, "is not a list", "write [one, two]")
@@ -214,7 +234,8 @@ def _load(found: HubSet, task: str, language: str, split: str) -> tuple[Example,
     data = _fetch(found, where, found.configs[language], found.splits[split])
     group = found.tasks[task]
     table = {ours: _column(found, where, data, ours) for ours in ("id", *group) if ours in found.columns}
-    ids = [str(number) for number in table.get("id") or range(1, len(data) + 1)]
+    id_of = str if found.aligned or "id" in table else counted_id
+    ids = [id_of(number) for number in table.get("id") or range(1, len(data) + 1)]
     if "annot_utt" in group:
         rows = enumerate(zip(ids, table["annot_utt"], table["locale"], strict=True), 1)
         return tuple(

@@ -61,6 +61,8 @@ def _row(path: FilePath, number: int, line: str) -> dict[str, str]:
         row: Any = json.loads(line)
     except json.JSONDecodeError as error:
         raise HeadwiseError(f"{path}, line {number}: not JSON ({error.msg}): give one object a line") from None
+    except (ValueError, RecursionError):
+        raise HeadwiseError(f"{path}, line {number}: not JSON that anyone would write: drop the line") from None
     for field in _FIELDS:
         if not isinstance(row, dict) or not isinstance(row.get(field), str):
             raise HeadwiseError(f"{path}, line {number}: no text field {field!r}: give {', '.join(_FIELDS)}")

@@ -1,6 +1,5 @@
 """Any data set by one word: `phrasebook`, `commands`, a folder, or a set on the hub."""
 
-from pathlib import Path
 from typing import Literal, cast
 
 from headwise.data.commands import open_commands
@@ -9,6 +8,7 @@ from headwise.data.folders import open_folder
 from headwise.data.hub import open_hub
 from headwise.data.phrasebook import open_phrasebook
 from headwise.errors import HeadwiseError
+from headwise.files import is_folder
 
 PHRASEBOOK = "phrasebook"
 COMMANDS = "commands"
@@ -34,7 +34,7 @@ def open_dataset(name: str, task: str) -> Dataset:
             return open_commands(cast(Literal["intents", "slots"], task))
     if name.startswith("hub:") or name.endswith((".yaml", ".yml")):
         return open_hub(name, task)
-    if not Path(name).is_dir():
+    if not is_folder(name):
         raise HeadwiseError(
             f"{name}: no such folder: --data takes a folder, '{PHRASEBOOK}', '{COMMANDS}', 'hub:NAME' or a YAML file"
         )

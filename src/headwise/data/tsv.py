@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
+from headwise.data.codes import check_code
 from headwise.data.examples import PairExample, TextExample, TranslationExample
+from headwise.data.ids import counted_id
 from headwise.data.text import FilePath, read_lines
 from headwise.errors import HeadwiseError
 
@@ -49,7 +51,7 @@ def read_texts(
         path: The file.
         text: The column of the texts.
         label: The column of the labels.
-        id_column: The column of the ids; without it, ids are row numbers from 1.
+        id_column: The column of the ids; without it, ids are row numbers (`#1`).
         labels: The labels allowed, and what to call each; without it, labels stay as they are.
 
     Example:
@@ -58,11 +60,11 @@ def read_texts(
         ...     path = pathlib.Path(folder, "dev.tsv")
         ...     _ = path.write_text('sentence\tlabel\na "fine" film\t1\n')
         ...     read_texts(path, "sentence", "label", labels={"0": "bad", "1": "good"})
-        (TextExample(id='1', text='a "fine" film', label='good'),)
+        (TextExample(id='#1', text='a "fine" film', label='good'),)
     """
     columns = (text, label) if id_column is None else (text, label, id_column)
     return tuple(
-        TextExample(rest[0] if rest else str(row), words, _label(path, number, name, labels))
+        TextExample(rest[0] if rest else counted_id(row), words, _label(path, number, name, labels))
         for row, (number, (words, name, *rest)) in enumerate(read_table(path, columns), 1)
     )
 
@@ -77,10 +79,12 @@ def read_pairs(
 ) -> tuple[PairExample, ...]:
     """Labelled pairs of texts of a table with a header: MNLI and GLUE's other pairs; arguments as in `read_texts`."""
     columns = (first, second, label) if id_column is None else (first, second, label, id_column)
-    return tuple(
-        PairExample(rest[0] if rest else str(row), one, two, _label(path, number, name, labels))
-        for row, (number, (one, two, name, *rest)) in enumerate(read_table(path, columns), 1)
-    )
+    examples = []
+    for row, (number, (one, two, name, *rest)) in enumerate(read_table(path, columns), 1):
+        _require_text(path, number, one, two)
+        id_ = rest[0] if rest else counted_id(row)
+        examples.append(PairExample(id_, one, two, _label(path, number, name, labels)))
+    return tuple(examples)
 
 
 def read_xnli(path: FilePath) -> dict[str, tuple[PairExample, ...]]:
@@ -92,6 +96,8 @@ def read_xnli(path: FilePath) -> dict[str, tuple[PairExample, ...]]:
     columns = ("language", "gold_label", "sentence1", "sentence2", "promptID", "pairID")
     found: dict[str, list[PairExample]] = {}
     for number, (language, label, first, second, prompt, pair) in read_table(path, columns):
+        check_code(language, f"{path}, line {number}")
+        _require_text(path, number, first, second)
         example = PairExample(f"{prompt}.{pair}", first, second, _label(path, number, label, NLI_LABELS))
         found.setdefault(language, []).append(example)
     return {language: tuple(examples) for language, examples in found.items()}
@@ -103,7 +109,7 @@ def read_paws_x(path: FilePath) -> tuple[PairExample, ...]:
 
 
 def read_parallel(path: FilePath) -> tuple[TranslationExample, ...]:
-    r"""Sentence pairs of a table without a header: source, tab, target; ids are line numbers.
+    r"""Sentence pairs of a table without a header: source, tab, target; ids are line numbers (`#1`).
 
     Example:
         >>> import tempfile, pathlib
@@ -111,20 +117,19 @@ def read_parallel(path: FilePath) -> tuple[TranslationExample, ...]:
         ...     path = pathlib.Path(folder, "en-de.tsv")
         ...     _ = path.write_text("Tom laughed.\tTom lachte.\n")
         ...     read_parallel(path)
-        (TranslationExample(id='1', source='Tom laughed.', target='Tom lachte.'),)
+        (TranslationExample(id='#1', source='Tom laughed.', target='Tom lachte.'),)
     """
     examples = []
     for number, line in read_lines(path):
         if line.strip():
             source, target = _cells(path, number, line, 2)
-            if not source.strip() or not target.strip():
-                raise HeadwiseError(f"{path}, line {number}: one side of the pair is empty: fill it or drop the line")
-            examples.append(TranslationExample(str(number), source, target))
+            _require_text(path, number, source, target)
+            examples.append(TranslationExample(counted_id(number), source, target))
     return tuple(examples)
 
 
 def read_aligned(source: FilePath, target: FilePath) -> tuple[TranslationExample, ...]:
-    """Sentence pairs of two files with a sentence a line, such as FLORES; ids are line numbers."""
+    """Sentence pairs of two files with a sentence a line, such as FLORES; ids are line numbers, the same in all."""
     examples = []
     for one, two in zip_longest(read_lines(source), read_lines(target)):
         if one is None or two is None:
@@ -146,6 +151,11 @@ def _cells(path: FilePath, number: int, line: str, width: int) -> list[str]:
             f"{path}, line {number}: {len(cells)} columns instead of {width}: separate columns by one tab each"
         )
     return cells
+
+
+def _require_text(path: FilePath, number: int, *sides: str) -> None:
+    if not all(side.strip() for side in sides):
+        raise HeadwiseError(f"{path}, line {number}: one side of the pair is empty: fill it or drop the line")
 
 
 def _label(path: FilePath, number: int, label: str, labels: Mapping[str, str] | None) -> str:

@@ -102,10 +102,13 @@ class Engine:
 
         Returns:
             The value of each row, in order, (rows,); for games of several statistics (rows, statistics).
+
+        Raises:
+            HeadwiseError: A value is no number.
         """
         on, index = self._checked(masks, example_index)
         if isinstance(self.game, WritingGame):
-            return self._written(self.game, on, index)
+            return self._numbers(self._written(self.game, on, index), index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
         if saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
@@ -115,6 +118,7 @@ class Engine:
             for pack in self.packs(on, index):
                 gates = self.players.gates(torch.from_numpy(on[pack.rows]))
                 found[pack.rows] = self._measure(self.game, pack, on, gates, self.settings.reuse_prefixes).cpu()
+        found = self._numbers(found, index)
         return found[:, 0] if self.game.statistics == 1 else found
 
     def gradients(self, masks: Masks, example_index: Index) -> tuple[Tensor, Tensor]:
@@ -124,7 +128,7 @@ class Engine:
             Values (rows,), gradients (rows, players).
 
         Raises:
-            HeadwiseError: The game has no gradient.
+            HeadwiseError: The game has no gradient, or a value or gradient is no number.
         """
         if isinstance(self.game, WritingGame) or not self.game.differentiable:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: take 'probability' or 'log-likelihood'")
@@ -139,7 +143,18 @@ class Engine:
                 found = torch.autograd.grad(measured.sum(), list(leaves.values()))
                 values[pack.rows] = measured.detach().cpu()
                 gradients[pack.rows] = self.players.collect(dict(zip(leaves, found, strict=True))).cpu()
-        return values, gradients
+        return self._numbers(values, index), self._numbers(gradients, index)
+
+    def _numbers(self, found: Tensor, index: NDArray[np.int64]) -> Tensor:
+        """What was found, (rows, …), seen to be finite: one NaN would make every score that it touches one."""
+        finite = torch.isfinite(found if found.dim() > 1 else found[:, None]).all(1)
+        if not finite.all():
+            way_out = "go without --bfloat16, or " if self.settings.bfloat16 else ""
+            raise HeadwiseError(
+                f"the model gives no number (NaN or infinity) on example {index[int(finite.int().argmin())]}, counted "
+                f"from 0: {way_out}look at its weights, some of which may be NaN or far too large"
+            )
+        return found
 
     def _attending(self, pack: Pack) -> AbstractContextManager[object]:
         """How attention is computed where gradients are wanted.
@@ -221,6 +236,8 @@ class Engine:
             self.examples.gold_of(rows).to(device),
         )
         measured = game.measure(answers)
+        if (unknown := answers.logits.isnan().any(-1)).any():  # to accuracy, NaN is an answer like any other
+            measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
         self.cost += self._count(pack, levels, root, logits, time.perf_counter() - start, measured.requires_grad)
         return measured
 

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from headwise.errors import HeadwiseError
 from headwise.models.quiet import quiet
 from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
+from headwise.models.weights import missing_weights
 from headwise.pooling import find_class
 
 _CONFIG = "adapter_config.json"
@@ -167,8 +168,7 @@ def _load_base(adapter: Adapter, cls: Any, config: Any, trust_remote_code: bool,
         raise HeadwiseError(
             f"{adapter.name}: its base model {adapter.base} cannot be loaded: {first_line(error)}"
         ) from None
-    missing = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])} - adapter.shapes.keys()
-    if missing and cls is not transformers.AutoModel:  # the bare model's pooler is often not there and not used
+    if missing := set(missing_weights(model, found)) - adapter.shapes.keys():
         raise HeadwiseError(
             f"{adapter.name}: {min(missing)} is neither in the adapter nor in its base {adapter.base}, so it would be "
             "random: save it with the adapter (PEFT's modules_to_save)"
@@ -201,7 +201,7 @@ def _merged(adapter: Adapter, model: Any) -> Any:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HeadwiseError(f"{path}: cannot be read: {first_line(error)}") from None
     if not isinstance(found, dict):
         raise HeadwiseError(f"{path}: not a JSON object")

@@ -5,6 +5,7 @@ from typing import Any
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from headwise.models.quiet import quiet
+from headwise.models.weights import load_weights
 from headwise.pooling import MeanPooledBertForSequenceClassification
 
 
@@ -17,10 +18,13 @@ def add_head(name_or_path: Any, kind: str, labels: tuple[str, ...], mean_pooling
         labels: The classifier's labels.
         mean_pooling: Pool BERT-like encoders by their mean rather than by their first token.
         kwargs: Passed to `from_pretrained`.
+
+    Raises:
+        HeadwiseError: The encoder cannot be loaded, or lacks weights of its own.
     """
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     cls: Any = AutoModelForTokenClassification
     if kind == "sequence":
         cls = MeanPooledBertForSequenceClassification if mean_pooling else AutoModelForSequenceClassification
     with quiet():
-        return cls.from_pretrained(name_or_path, num_labels=len(labels), **names, **kwargs)
+        return load_weights(cls, name_or_path, new_head=True, num_labels=len(labels), **names, **kwargs)

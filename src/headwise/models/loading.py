@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from safetensors import SafetensorError
 from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
@@ -10,6 +9,7 @@ from headwise.models.adapted import find_adapter, load_adapted, load_adapted_ske
 from headwise.models.defaults import is_default, load_default
 from headwise.models.e5 import e5_small_folder
 from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
+from headwise.models.weights import load_weights
 from headwise.pruning import load_pruned
 from headwise.pruning.checkpoint import MANIFEST
 
@@ -28,7 +28,7 @@ def load_model(name_or_path: NameOrPath, trust_remote_code: bool = False, merge:
         The model in evaluation mode.
 
     Raises:
-        HeadwiseError: There is no such model, or it cannot be read.
+        HeadwiseError: There is no such model, it cannot be read, or it lacks weights.
 
     Example:
         >>> import tempfile
@@ -46,11 +46,7 @@ def load_model(name_or_path: NameOrPath, trust_remote_code: bool = False, merge:
     if (adapter := find_adapter(name_or_path)) is not None:
         return load_adapted(adapter, trust_remote_code, merge, **kwargs)
     config = load_config(name_or_path, trust_remote_code)
-    try:
-        model = class_of(config).from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise HeadwiseError(f"{name_or_path}: cannot be loaded: {first_line(error)}") from None
-    return model.eval()
+    return load_weights(class_of(config), name_or_path, trust_remote_code=trust_remote_code, **kwargs).eval()
 
 
 def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:

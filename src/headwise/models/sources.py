@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from headwise.errors import HeadwiseError
+from headwise.files import is_folder
 from headwise.pooling import find_class
 from headwise.pruning.card import is_hub_name
 
@@ -16,14 +19,38 @@ NameOrPath = str | os.PathLike[str]
 
 
 def find_file(name_or_path: NameOrPath, file: str) -> Path | None:
-    """A file of a folder or of a model on the hub; None if it is not there or the hub cannot be asked."""
-    if not Path(name_or_path).is_dir() and not is_hub_name(str(name_or_path)):
-        return None
+    """A file of a folder or of a model on the hub; None if it is not there.
+
+    Raises:
+        HeadwiseError: The hub cannot be reached, and nothing of the model is on this machine.
+    """
+    name = str(name_or_path)
+    if not is_folder(name):
+        if not is_hub_name(name):
+            return None
+        try:
+            get_hf_file_metadata(hf_hub_url(name, file))
+        except (EntryNotFoundError, RepositoryNotFoundError, HFValidationError):
+            return None
+        except Exception as error:  # whatever the HTTP library of the day raises
+            return _kept_file(name, file, error)
     try:
-        found = cached_file(str(name_or_path), file, _raise_exceptions_for_missing_entries=False)
+        found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
     except OSError:
         return None
     return None if found is None else Path(found)
+
+
+def _kept_file(name: str, file: str, error: Exception) -> Path | None:
+    """A file that was fetched earlier: a hub that cannot be reached is asked once, not for every file again."""
+    kept = {each: try_to_load_from_cache(name, each) for each in (file, "config.json", "adapter_config.json")}
+    if not any(isinstance(found, str) for found in kept.values()):
+        raise HeadwiseError(
+            f"{name}: neither a folder nor a model that was fetched before, and the hub cannot be reached "
+            f"({first_line(error).rstrip('.')}): check the name and the network"
+        ) from None
+    found = kept[file]
+    return Path(found) if isinstance(found, str) else None
 
 
 def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any) -> Any:
@@ -32,15 +59,14 @@ def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any
     Raises:
         HeadwiseError: There is no such model, or its config cannot be read.
     """
-    folder = Path(name_or_path)
-    if not folder.is_dir() and not is_hub_name(str(name_or_path)):
+    if not is_folder(name_or_path) and not is_hub_name(str(name_or_path)):
         raise HeadwiseError(f"{name_or_path}: no such folder")
-    if folder.is_dir() and not (folder / "config.json").is_file():
+    if find_file(name_or_path, "config.json") is None and is_folder(name_or_path):
         raise HeadwiseError(f"{name_or_path}: no model there: the folder has no config.json")
     try:
         return AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
-    except (OSError, ValueError) as error:
-        raise HeadwiseError(f"{name_or_path}: no model there: {first_line(error)}") from None
+    except Exception as error:  # a damaged config can fail anywhere in transformers
+        raise HeadwiseError(f"{name_or_path}: no model there: {first_line(error)}") from error
 
 
 def class_of(config: Any) -> Any:
@@ -50,11 +76,20 @@ def class_of(config: Any) -> Any:
 
 
 def build_skeleton(cls: Any, config: Any, trust_remote_code: bool) -> Any:
-    """A model's modules without weights."""
-    with torch.device("meta"):
-        if issubclass(cls, PreTrainedModel):
-            return cls(config)
-        return cls.from_config(config, trust_remote_code=trust_remote_code)
+    """A model's modules without weights.
+
+    Raises:
+        HeadwiseError: The config is of no model.
+    """
+    try:
+        with torch.device("meta"):
+            if issubclass(cls, PreTrainedModel):
+                return cls(config)
+            return cls.from_config(config, trust_remote_code=trust_remote_code)
+    except Exception as error:  # a damaged config can fail anywhere in transformers
+        raise HeadwiseError(
+            f"{config.name_or_path}: no model can be built from its config.json: {first_line(error)}"
+        ) from error
 
 
 def first_line(error: Exception) -> str:

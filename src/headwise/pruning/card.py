@@ -6,6 +6,8 @@ from typing import Any
 from headwise.heads import HeadMap
 from headwise.masks import group_players
 
+#: Most letters of a name on the hub.
+_LONGEST = 96
 _CARD = """\
 ---
 library_name: headwise
@@ -61,4 +63,6 @@ def base_name(config: Any) -> str:
 
 def is_hub_name(name: str) -> bool:
     """Whether a name can be a model on the hub rather than a path on some machine."""
-    return bool(name) and name.count("/") <= 1 and not name.startswith((".", "/", "~")) and not Path(name).exists()
+    if not name.isascii() or not 0 < len(name) <= _LONGEST:
+        return False
+    return name.count("/") <= 1 and not name.startswith((".", "/", "~")) and not Path(name).exists()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, GenerationConfig
 
 from headwise.errors import CheckpointError, HeadwiseError
-from headwise.files import new_folder, read_json, write_json
+from headwise.files import is_folder, new_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.pooling import find_class
@@ -191,7 +190,7 @@ def _sha256(path: Path) -> str:
 
 
 def _fetch(name_or_path: str | os.PathLike[str], hub: dict[str, Any]) -> Path:
-    if Path(name_or_path).is_dir():
+    if is_folder(name_or_path):
         return Path(name_or_path)
     try:
         return Path(snapshot_download(str(name_or_path), **hub))
@@ -233,8 +232,11 @@ def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | No
 
 def _no_init_weights() -> Any:
     """Skips random weights that would be overwritten at once; transformers 5 has moved it."""
-    module = getattr(transformers, "initialization", None) or transformers.modeling_utils
-    return module.no_init_weights()
+    try:
+        from transformers.initialization import no_init_weights
+    except ImportError:
+        from transformers.modeling_utils import no_init_weights
+    return no_init_weights()
 
 
 def _read_weights(folder: Path, manifest: dict[str, Any]) -> dict[str, Tensor]:

@@ -9,6 +9,8 @@ from headwise.heads import Players
 
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
 _HEAD = re.compile(r"(\w+)\.(\d+)\.(?:kv)?(\d+)")  # kv: all heads that share a key-value head
+#: Layers, and heads of a layer, that a map has room for; no model has as many.
+_MOST = 512
 _BLOCK = re.compile(r"(\w+)\.(?:ffn|layer)\.(\d+)")
 
 
@@ -43,7 +45,7 @@ def grids(players: tuple[str, ...], kind: Players) -> tuple[Grid, ...]:
     """The maps of some players, in the order of their stacks.
 
     Raises:
-        HeadwiseError: A name is not one that headwise gives.
+        HeadwiseError: A name is not one that headwise gives, or its numbers are beyond any model's.
 
     Example:
         >>> [grid] = grids(("encoder.0.0", "encoder.0.2", "encoder.1.1"), "heads")
@@ -84,7 +86,10 @@ def _parse(pattern: re.Pattern[str], name: str) -> tuple[str, ...]:
     match = pattern.fullmatch(name)
     if match is None:
         raise HeadwiseError(f"{name!r} is no player's name: heads are named like encoder.5.4, blocks encoder.ffn.5")
-    return match.groups()
+    stack, *numbers = match.groups()
+    if any(len(number) > len(str(_MOST)) or int(number) >= _MOST for number in numbers):
+        raise HeadwiseError(f"{name!r} is no player of any model: layers and heads are numbered from 0 to {_MOST - 1}")
+    return stack, *numbers
 
 
 def _title(stack: str) -> str:

@@ -61,7 +61,8 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = 
 
 def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], extendable: Sequence[str]) -> None:
     """Make sure that a run is asked what it was asked before, or more where it may be more."""
-    for key, old, new in _differences(stored, wanted):
+    # What kind of run it is comes first: it says more than any of its options.
+    for key, old, new in sorted(_differences(stored, wanted), key=lambda each: each[0] != "study"):
         numbers = isinstance(old, int | float) and isinstance(new, int | float)
         if key not in extendable or not numbers:
             raise HeadwiseError(
@@ -78,6 +79,22 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise HeadwiseError(f"the config of a run must be plain data, as in JSON: {error}") from None
     return data
+
+
+def text_of(config: Mapping[str, Any], key: str, folder: Path) -> str:
+    """What a run's config says under a key that every run has, such as its model."""
+    found = config.get(key)
+    if not isinstance(found, str):
+        raise HeadwiseError(f"{folder / CONFIG}: {key!r} must be text, not {config.get(key, _ABSENT)!r}: restore it")
+    return found
+
+
+def languages_of(config: Mapping[str, Any], folder: Path) -> list[str]:
+    """The languages that a run was about."""
+    found = config.get("languages", _ABSENT)
+    if not isinstance(found, list) or not found or not all(isinstance(code, str) for code in found):
+        raise HeadwiseError(f"{folder / CONFIG}: 'languages' must be a list of codes, not {found!r}: restore it")
+    return found
 
 
 def _yaml() -> Any:

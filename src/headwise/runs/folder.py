@@ -33,14 +33,21 @@ class Run:
 
 @contextmanager
 def open_run(
-    folder: str | os.PathLike[str], config: Mapping[str, Any], extendable: Sequence[str] = ("budget",)
+    folder: str | os.PathLike[str],
+    config: Mapping[str, Any],
+    extendable: Sequence[str] = ("budget",),
+    settled: bool = False,
 ) -> Iterator[Run]:
     """Begin a run, or go on with the one in the folder, as its only writer.
+
+    A run that has recorded nothing yet has nothing to lose: it takes the new config.
 
     Args:
         folder: Where the run is or will be.
         config: Everything to repeat the run, as plain data that JSON could hold; `seed` is a whole number.
         extendable: Keys whose number may be larger than it was when the run began.
+        settled: Whether the config of the run in the folder counts even if no round is recorded, because what it has
+            found is elsewhere.
 
     Raises:
         HeadwiseError: The folder holds a run of another config, another process writes to it, it cannot be
@@ -63,8 +70,10 @@ def open_run(
         stack.enter_context(_locked(folder))
         if (folder / CONFIG).exists():
             stored = read_config(folder)
-            check_same(folder, stored, wanted, extendable)
             journal = stack.enter_context(old_journal(path, seed))
+            # A study may have scored in the folder before its first round: another kind of run must not take it.
+            if settled or journal.streams() or stored.get("study") != wanted.get("study"):
+                check_same(folder, stored, wanted, extendable)
         else:
             stored = {}
             journal = stack.enter_context(new_journal(path, seed))

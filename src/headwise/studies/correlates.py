@@ -20,7 +20,7 @@ from headwise.scores import HeadScores
 from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
 from headwise.studies.outcomes import MASKS, TargetedStudy, load_targeted
-from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
+from headwise.studies.study import Shown, StudyTable, check_numbers, read_figures, save_tables
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
 #: Where a finished study's figures are.
@@ -170,12 +170,12 @@ def run_correlates(
     folder, start = Path(out), Path(plan.gains)
     targeted = load_targeted(start)
     asked = {name: value for name, value in read_config(start).items() if name in ("model", "task", "data", "seed")}
-    with open_run(folder, {**asked, "study": "correlates", **dataclasses.asdict(plan)}):
-        traits, notes = find_traits(plan, targeted)
-        study = CorrelatesStudy(
-            folder, targeted, plan.mask, plan.source, traits,
-            correlate(gain_of(targeted, plan.mask), traits, plan.resamples), (*targeted.notes, *notes),
-        )  # fmt: skip
+    # All of it before there is a folder: what cannot be found must not leave one behind.
+    traits, notes = find_traits(plan, targeted)
+    found = correlate(gain_of(targeted, plan.mask), traits, plan.resamples)
+    study = CorrelatesStudy(folder, targeted, plan.mask, plan.source, traits, found, (*targeted.notes, *notes))
+    config = {**asked, "study": "correlates", **dataclasses.asdict(plan)}
+    with open_run(folder, config, settled=(folder / FIGURES).exists()):
         write_json(folder / FIGURES, study.to_dict())
         save_tables(study.tables(), folder)
     if progress is not None:
@@ -191,6 +191,8 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
     """
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         found = tuple(Correlate(**each) for each in data["correlates"])
+        known = [number for each in found for number in dataclasses.astuple(each)[1:] if number is not None]
+        check_numbers(*known, *(cell for row in data["traits"].values() for cell in row.values() if cell is not None))
         targeted = load_targeted(Path(os.path.normpath(folder / data["gains"])))
         return CorrelatesStudy(
             folder, targeted, data["mask"], data["source"], data["traits"], found, tuple(data["notes"])

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from headwise.report import Curve, noun_of
-from headwise.results import load_scores
+from headwise.results import SCORING, load_scores
 from headwise.scores import HeadScores
-from headwise.studies.study import Cell, Shown, StudyTable, read_figures
+from headwise.studies.study import Cell, Shown, StudyTable, check_numbers, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "iterative.json"
 FORMAT, VERSION = "headwise-iterative-study", 1
 #: Percentage points that may be lost before a loss counts as one.
 TOLERANCE = 1.0
+_CHOSEN = "chosen on the test data, so it is an upper bound, not what a rule reaches"
 
 
 def area(curve: Curve) -> float:
@@ -107,14 +108,12 @@ class IterativeStudy(Shown):
         title = (
             f"{noun_of(self.scores)}s removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
         )
-        return StudyTable("removable", title, ("language", "all", *self._rankings), rows)
+        note = f"Removable: the point is {_CHOSEN}."
+        return StudyTable("removable", title, ("language", "all", *self._rankings), rows, note)
 
     def _best(self) -> StudyTable:
         rows = tuple((curve.language, _whole(curve), curve.ranking, *best(curve)) for curve in self.lines)
-        note = (
-            "off: how many are removed at the best point. It is chosen on the test data, so it is an upper bound, "
-            "not what a rule reaches."
-        )
+        note = f"off: how many are removed at the best point. It is {_CHOSEN}."
         title = f"best {self.metric} along the curve"
         return StudyTable("best", title, ("language", "none", "ranking", "off", "best"), rows, note)
 
@@ -151,10 +150,11 @@ def load_iterative(folder: Path) -> IterativeStudy:
     """
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         lines = tuple(_curve(each) for each in data["curves"])
-        scores = load_scores(folder / "scoring")
+        scores = load_scores(folder / SCORING)
         return IterativeStudy(folder, data["metric"], lines, scores, data["seconds"], tuple(data["notes"]))
 
 
 def _curve(data: Mapping[str, Any]) -> Curve:
-    parts = (tuple(data[name]) for name in ("removed", "value", "low", "high"))
+    parts = [tuple(data[name]) for name in ("removed", "value", "low", "high")]
+    check_numbers(*(number for part in parts for number in part))
     return Curve(data["language"], data["ranking"], *parts)

@@ -16,13 +16,15 @@ from headwise.errors import HeadwiseError, require_whole
 from headwise.files import write_json
 from headwise.methods import METHODS
 from headwise.report import Curve
+from headwise.results import SCORING
 from headwise.rules import lowest_mask
 from headwise.runs import open_run
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, ScoringRun, run_scoring
+from headwise.scoring import Advance, ScoringPlan, ScoringRun
+from headwise.studies.asking import plan_config, score_heads, study_languages
 from headwise.studies.descents import FIGURES, IterativeStudy
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
+from headwise.studies.testing import Array, Bench, check_split, open_bench
 
 #: The ranking that is drawn several times.
 _RANDOM = "random"
@@ -86,18 +88,19 @@ def run_iterative(plan: IterativePlan, out: str | os.PathLike[str], progress: Ad
         progress: Called as work goes on.
 
     Raises:
-        HeadwiseError: Something in the plan does not fit, or a head has no value because the budget is too small.
+        HeadwiseError: Something in the plan does not fit, the folder holds another run, or a head has no value because
+            the budget is too small.
     """
     folder = Path(out)
-    scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
-    main = scored[plan.scoring.method][0]
-    scores = main.scores
-    with open_run(folder, {"study": "iterative", **plan_config(plan), "languages": list(scores)}) as run:
+    config = {"study": "iterative", **plan_config(plan), "languages": study_languages(plan.scoring)}
+    with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
+        scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
         lines = _measure(plan, bench, scored, progress)
+    main = scored[plan.scoring.method][0]
     seconds = {language: each.seconds for language, each in main.languages.items()}
-    study = IterativeStudy(folder, bench.task.metric.name, lines, scores, seconds, main.notes)
+    study = IterativeStudy(folder, bench.task.metric.name, lines, main.scores, seconds, main.notes)
     write_json(folder / FIGURES, study.to_dict())
     save_tables(study.tables(), folder)
     return study
@@ -115,7 +118,7 @@ def _score(plan: IterativePlan, ranking: str, folder: Path, progress: Advance | 
         name = f"scoring-{ranking}-{draw}" if ranking == _RANDOM else f"scoring-{ranking}"
         options = plan.scoring.options if main else {}
         asked = dataclasses.replace(plan.scoring, method=ranking, options=options, seed=plan.scoring.seed + draw)
-        run = run_scoring(asked, folder / ("scoring" if main and not draw else name), progress=show)
+        run = score_heads(asked, folder / (SCORING if main and not draw else name), show)
         for language, each in run.languages.items():
             _check_complete(ranking, language, each.scores)
         found.append(run)

@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headwise.report import Gain
-from headwise.results import load_scores
+from headwise.results import SCORING, load_scores
 from headwise.scores import HeadScores
 from headwise.stats import PairedTest
-from headwise.studies.study import SIGNIFICANT, Cell, Figure, Shown, StudyTable, read_figures
+from headwise.studies.study import SIGNIFICANT, Cell, Figure, Shown, StudyTable, check_numbers, read_figures
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
@@ -166,7 +166,7 @@ def load_targeted(folder: Path) -> TargetedStudy:
     """
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         languages = {language: _outcome(each) for language, each in data["languages"].items()}
-        scores = load_scores(folder / "scoring")
+        scores = load_scores(folder / SCORING)
         return TargetedStudy(folder, data["metric"], languages, scores, data["seconds"], tuple(data["notes"]))
 
 
@@ -176,6 +176,8 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
         for name, each in data["masks"].items()
     }
     randoms = {kind: tuple(values) for kind, values in data["randoms"].items()}
+    figures = [number for each in masks.values() for number in (each.value, each.removed, *astuple(each.test))]
+    check_numbers(data["base"], data["examples"], *figures, *(number for each in randoms.values() for number in each))
     return LanguageOutcome(data["base"], data["examples"], masks, randoms)
 
 

@@ -1,15 +1,23 @@
 """The page of a run folder: of a study, or of scores alone."""
 
+import dataclasses
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from headwise.errors import HeadwiseError
+from headwise.methods import find_method
 from headwise.report import Cost, Report
 from headwise.results import load_scores
-from headwise.runs.config import read_config
+from headwise.runs.config import CONFIG, read_config, text_of
+from headwise.scoring import ScoringPlan, plan_of
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
+
+#: Options of methods that `headwise score` takes.
+_FLAGS = {"error_rate", "confidence"}
 
 
 def load_study(folder: str | os.PathLike[str]) -> Study:
@@ -19,7 +27,10 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
         HeadwiseError: There is none, or it is not finished.
     """
     path = Path(folder)
-    return KINDS[str(read_config(path)["study"])].load(path)
+    name = text_of(read_config(path), "study", path)
+    if name not in KINDS:
+        raise HeadwiseError(f"{path / CONFIG}: 'study' is one of {', '.join(KINDS)}, not {name!r}: restore it")
+    return KINDS[name].load(path)
 
 
 def report_of(folder: str | os.PathLike[str]) -> Report:
@@ -30,15 +41,16 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
     """
     path = Path(folder)
     config = read_config(path)
+    model, task, data = (text_of(config, key, path) for key in ("model", "task", "data"))
     study = load_study(path) if "study" in config else None
     scores = study.scores if study is not None else load_scores(path)
     seconds = study.seconds if study is not None else {}
     first = next(iter(scores.values())).provenance
     return Report(
-        title=f"Heads of {config['model']}, {config['task']}",
-        model=str(config["model"]),
-        task=str(config["task"]),
-        data=str(config["data"]),
+        title=f"Heads of {model}, {task}",
+        model=model,
+        task=task,
+        data=data,
         metric=study.metric if study is not None else first.game,
         note=" ".join(study.notes) if study is not None else "",
         gains=study.gains() if study is not None else (),
@@ -48,7 +60,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         curves=study.curves() if study is not None else (),
         cost=tuple(Cost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()),
         provenance=_provenance(config, first.versions),
-        commands=(_command(config, path),),
+        commands=(_study_command(path) if study is not None else scoring_command(plan_of(path), path),),
     )
 
 
@@ -57,10 +69,40 @@ def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[
     return {name: str(value) for name, value in {**config, **versions}.items() if value not in (None, {}, "")}
 
 
-def _command(config: Mapping[str, Any], folder: Path) -> str:
-    """What repeats a scoring run; a study's config is all there is to its plan."""
-    if "study" in config:
-        return f"headwise study PLAN.yaml --out {folder}"
-    options = (f"--{name} {config[name]}" for name in ("task", "data", "split", "method", "budget", "game", "seed"))
-    languages = ",".join(config["languages"])
-    return f"headwise score {config['model']} --languages {languages} {' '.join(options)} --out {folder}"
+def _study_command(folder: Path) -> str:
+    """What repeats a study: its config is all there is to its plan."""
+    return shlex.join(["headwise", "study", "PLAN.yaml", "--out", str(folder)])
+
+
+def scoring_command(plan: ScoringPlan, folder: Path) -> str:
+    """What repeats a scoring run: every field that is not as it is unless told, in the shell or, if need be, in Python.
+
+    Example:
+        >>> plan = ScoringPlan("org/tagger", "pos", "my data", "de,tr", options={"error_rate": 0.05})
+        >>> scoring_command(plan, Path("runs/mine"))
+        "headwise score org/tagger --task pos --data 'my data' --languages de,tr --error-rate 0.05 --out runs/mine"
+    """
+    options = _changed_options(plan, folder)
+    if options.keys() - _FLAGS:  # the command line has no word for these
+        return f"run_scoring({dataclasses.replace(plan, options=options)!r}, {str(folder)!r})  # in Python"
+    words = ["headwise", "score", plan.model]
+    for each in dataclasses.fields(plan):
+        value = getattr(plan, each.name)
+        if each.name not in ("model", "options") and value != each.default:
+            words += [f"--{each.name}"] if value is True else [f"--{each.name}", _word(value)]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", _word(value)]
+    return shlex.join([*words, "--out", str(folder)])
+
+
+def _changed_options(plan: ScoringPlan, folder: Path) -> dict[str, Any]:
+    """The options of a run's method that are not as they are unless told."""
+    if not isinstance(plan.options, dict):
+        raise HeadwiseError(f"{folder / CONFIG}: 'options' must be a map of names and values, not {plan.options!r}")
+    usual = dataclasses.asdict(cast(Any, find_method(plan.method)))
+    return {name: value for name, value in plan.options.items() if name not in usual or usual[name] != value}
+
+
+def _word(value: object) -> str:
+    """A value as one types it: 60000 rather than 60000.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -20,13 +20,13 @@ import numpy as np
 from headwise.affinity import Shared, shared_scores, specific_to
 from headwise.errors import HeadwiseError
 from headwise.files import write_json
-from headwise.results import load_scores
+from headwise.results import SCORING, load_scores
 from headwise.runs import open_run
 from headwise.scores import HeadScores, stability
-from headwise.scoring import Advance, ScoringPlan, run_scoring
+from headwise.scoring import Advance, ScoringPlan
 from headwise.stats import Decision
+from headwise.studies.asking import plan_config, score_heads
 from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
-from headwise.studies.testing import plan_config
 
 #: Where a finished study's figures are.
 FIGURES = "stability.json"
@@ -160,11 +160,12 @@ def run_stability(plan: StabilityPlan, out: str | os.PathLike[str], progress: Ad
         HeadwiseError: Something in the plan does not fit, or the folder holds another run.
     """
     folder = Path(out)
-    with open_run(folder, {"study": "stability", **plan_config(plan)}):
+    config = {"study": "stability", **plan_config(plan)}
+    with open_run(folder, config, settled=(folder / FIGURES).exists()):
         found = {}
         for place, (seed, scoring) in enumerate(_seed_folders(folder, plan.seeds).items()):
             seeded = dataclasses.replace(plan.scoring, seed=seed)
-            found[seed] = run_scoring(seeded, scoring, progress=_part(progress, place, len(plan.seeds), seed))
+            found[seed] = score_heads(seeded, scoring, _part(progress, place, len(plan.seeds), seed))
     runs = {seed: run.scores for seed, run in found.items()}
     first = next(iter(found.values()))
     seconds = {name: sum(run.languages[name].seconds for run in found.values()) for name in first.languages}
@@ -273,7 +274,7 @@ def _affinity(scores: Mapping[str, HeadScores]) -> dict[str, Any] | None:
 
 
 def _seed_folders(folder: Path, seeds: Sequence[int]) -> dict[int, Path]:
-    return {seed: folder / (f"scoring-seed-{seed}" if place else "scoring") for place, seed in enumerate(seeds)}
+    return {seed: folder / (f"scoring-seed-{seed}" if place else SCORING) for place, seed in enumerate(seeds)}
 
 
 def _part(progress: Advance | None, place: int, parts: int, seed: int) -> Advance | None:

@@ -15,6 +15,8 @@ from headwise.scores import HeadScores
 
 #: A difference with a smaller P-value is marked.
 SIGNIFICANT = 0.05
+#: What is what in the figures of a study, where they have it.
+_KINDS: Mapping[str, type] = {"metric": str, "languages": dict, "seconds": dict, "notes": list}
 
 
 @dataclass(frozen=True)
@@ -144,15 +146,34 @@ def read_figures(folder: Path, name: str, form: str, version: int) -> Iterator[d
     """The figures of a finished study, to make the study of inside.
 
     Raises:
-        HeadwiseError: There are none, or something in them is missing.
+        HeadwiseError: There are none, or something in them is missing or is not what it should be.
     """
     if not (folder / name).is_file():
         raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
     data = read_json(folder / name, form, version)
     try:
+        for key, kind in _KINDS.items():
+            if not isinstance(data.get(key, kind()), kind):
+                raise TypeError(f"{key!r} is {data[key]!r}")
+        check_numbers(*data.get("seconds", {}).values())
         yield data
-    except (KeyError, TypeError) as error:
-        raise HeadwiseError(f"{folder / name}: not complete: {error!r}") from None
+    except HeadwiseError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HeadwiseError(f"{folder / name}: not complete: {error!r}: run the study again") from None
+
+
+def check_numbers(*values: Any) -> None:
+    """Make sure that what was read as figures are numbers.
+
+    Example:
+        >>> check_numbers(1, 2.5, "3")
+        Traceback (most recent call last):
+        TypeError: '3' is not a number
+    """
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{value!r} is not a number")
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:

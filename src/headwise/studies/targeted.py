@@ -21,14 +21,16 @@ from headwise.masks import HeadMask
 from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Problem
 from headwise.refinement import RefinementPlan, refine_mask
-from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without
+from headwise.results import SCORING
+from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without, tells_likely
 from headwise.runs import Journal, open_run, read_run
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems, run_scoring
+from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems
+from headwise.studies.asking import plan_config, score_heads, study_languages
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.pooled import pool_languages, pooled_mask
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_split, open_bench, plan_config
+from headwise.studies.testing import Array, Bench, check_split, open_bench
 
 
 @dataclass(frozen=True)
@@ -78,28 +80,30 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
         plan: What to do.
         out: The run folder.
         progress: Called as work goes on.
+
+    Raises:
+        HeadwiseError: Something in the plan does not fit, or the folder holds another run.
     """
-    folder = Path(out)
-    scored = run_scoring(plan.scoring, folder / "scoring", progress=progress)
-    scores = scored.scores
-    with open_run(folder, {"study": "targeted", **plan_config(plan), "languages": list(scores)}) as run:
+    folder, languages = Path(out), study_languages(plan.scoring)
+    config = {"study": "targeted", **plan_config(plan), "languages": languages}
+    with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
+        scored = score_heads(plan.scoring, folder / SCORING, progress)
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
         bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
         masks = choose_masks(plan, bench.heads, scored, run.journal, progress)
         found = {}
-        for done, language in enumerate(scores):
+        for done, (language, scores) in enumerate(scored.scores.items()):
             if progress is not None:
-                progress(done, len(scores), f"testing {language}")
-            found[language] = _judge(plan, bench, language, masks[language], scores[language])
+                progress(done, len(languages), f"testing {language}")
+            found[language] = _judge(plan, bench, language, masks[language], scores)
             chosen = masks[language].get("refined", masks[language]["targeted"])
             chosen.save(folder / "masks" / f"{language}.json")
         if progress is not None:
-            progress(len(scores), len(scores), "tested")
+            progress(len(languages), len(languages), "tested")
     if (pooled := next(iter(masks.values())).get("pooled")) is not None:
         pooled.save(folder / "pooled.json")
-    study = TargetedStudy(
-        folder, bench.task.metric.name, found, scores, {k: v.seconds for k, v in scored.languages.items()}, scored.notes
-    )
+    seconds = {language: each.seconds for language, each in scored.languages.items()}
+    study = TargetedStudy(folder, bench.task.metric.name, found, scored.scores, seconds, scored.notes)
     write_json(folder / FIGURES, study.to_dict())
     save_tables(study.tables(), folder)
     return study
@@ -116,7 +120,8 @@ def choose_masks(
     scores = scored.scores
     harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
     problems, _ = make_problems(plan.scoring)
-    shared = {"pooled": _pool(plan, heads, scored, problems)} if len(scores) > 1 else {}
+    likely = all(map(tells_likely, scores.values()))
+    shared = {"pooled": _pool(plan, heads, scored, problems)} if likely and len(scores) > 1 else {}
     if plan.source in harmful:
         shared["zero-shot"] = harmful[plan.source]
     found: dict[str, dict[str, HeadMask]] = {}
@@ -124,8 +129,9 @@ def choose_masks(
         if progress is not None:
             progress(done, len(harmful), f"refining {language}")
         problem = problems[language]
-        likely, michel = likely_mask(scores[language], heads), michel_mask(problem, scores[language], journal)
-        found[language] = {"targeted": mask, "likely": likely, "michel": michel, **shared}
+        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language], journal), **shared}
+        if likely:
+            found[language]["likely"] = likely_mask(scores[language], heads)
         if plan.refine:
             how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
             found[language]["refined"] = refine_mask(problem, mask, how, journal).mask
@@ -160,13 +166,19 @@ def _judge(
         outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
     sizes = {"targeted": len(scores.decided("harmful"))}
     if "refined" in masks:
-        sizes["refined"] = len(masks["refined"].off)
+        sizes["refined"] = players_off(masks["refined"], scores, bench.heads)
     judge = functools.partial(_judge_random, plan, bench, language, base)
     randoms = {
         kind: tuple(judge(random_mask(scores, bench.heads, size, seed), seed) for seed in range(plan.randoms))
         for kind, size in sizes.items()
     }
     return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
+
+
+def players_off(mask: HeadMask, scores: HeadScores, heads: HeadMap) -> int:
+    """How many players a mask has off: one may be several heads that share their keys."""
+    gone = set(mask.off)
+    return sum(gone.issuperset(mask_without(heads, [name], scores.kind).off) for name in scores.players)
 
 
 def _judge_random(plan: TargetedPlan, bench: Bench, language: str, base: Array, mask: HeadMask, seed: int) -> float:

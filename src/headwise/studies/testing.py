@@ -27,6 +27,8 @@ from headwise.tasks.dispatch import task_of
 from headwise.tasks.task import Piece
 
 Array = NDArray[np.float64]
+#: The split that is all of the data.
+_WHOLE = "all"
 
 
 @dataclass(frozen=True)
@@ -103,16 +105,12 @@ def open_bench(
 
 
 def check_split(scoring: ScoringPlan, test_split: str) -> None:
-    """Make sure that nothing is judged on what it was made from."""
+    """Make sure that nothing is judged on what it was made from: `all` holds every other split."""
     if test_split == scoring.split:
         raise HeadwiseError(f"test_split: heads are scored on {test_split!r} too: judge them on another split")
-
-
-def plan_config(plan: Any) -> dict[str, object]:
-    """What a study's measurements depend on, flat: the budget of its scoring may grow."""
-    whole = dataclasses.asdict(plan)
-    scoring = whole.pop("scoring")
-    return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}
+    for name, split, other in (("test_split", test_split, scoring.split), ("split", scoring.split, test_split)):
+        if split == _WHOLE:
+            raise HeadwiseError(f"{name}: {_WHOLE!r} holds {other!r} too: score and judge on splits that share nothing")
 
 
 def _name(mask: HeadMask, examples: Sequence[Example]) -> str:

@@ -68,16 +68,24 @@ def read_distances(path: Path, languages: Sequence[str]) -> Distances:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise HeadwiseError(f"{path}: 'typology' cannot be read: {error}") from None
-    reader = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
-    kinds = [name for name in reader.fieldnames or () if name != "language"]
-    if "language" not in (reader.fieldnames or ()) or not kinds:
-        raise HeadwiseError(f"{path}: the first line must name the columns: 'language' and at least one distance")
-    rows = {row["language"]: {kind: _cell(path, reader.line_num, row[kind]) for kind in kinds} for row in reader}
+    try:
+        kinds, rows = _rows(path, lines)
+    except csv.Error as error:
+        raise HeadwiseError(f"{path}: 'typology' is not a table of distances: {error}") from None
     unknown: dict[str, float | None] = dict.fromkeys(kinds)
     found = {name: rows.get(name, rows.get(_leading(name), unknown)) for name in languages}
     if all(row is unknown for row in found.values()):
         raise HeadwiseError(f"{path}: has none of the languages {', '.join(languages)}: give each a row")
     return found
+
+
+def _rows(path: Path, lines: Sequence[str]) -> tuple[list[str], Distances]:
+    """The kinds of distances in a file, and what it has of each language."""
+    reader = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
+    kinds = [name for name in reader.fieldnames or () if name != "language"]
+    if "language" not in (reader.fieldnames or ()) or not kinds:
+        raise HeadwiseError(f"{path}: the first line must name the columns: 'language' and at least one distance")
+    return kinds, {row["language"]: {kind: _cell(path, reader.line_num, row[kind]) for kind in kinds} for row in reader}
 
 
 def _cell(path: Path, line: int, text: str | None) -> float | None:

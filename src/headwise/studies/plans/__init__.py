@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -119,6 +120,8 @@ def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any], changed
             mend = ": put it in quotes" if str in parts and not isinstance(value, list | dict) else ""
             kinds = " or ".join(words for _, words in known)
             raise HeadwiseError(f"{changed.get(name, path)}: {name!r} is {kinds}, not {value!r}{mend}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise HeadwiseError(f"{changed.get(name, path)}: {name!r} is a finite number, not {value}")
 
 
 def _data_folder(path: Path) -> str:
