@@ -88,7 +88,7 @@ class ScoringPlan:
         if self.limit is not None:
             require_whole("limit", self.limit)
         if not math.isfinite(self.budget):
-            raise HeadwiseError(f"budget: a finite number of units, not {self.budget}")
+            raise HeadwiseError(f"--budget is a finite number, not {self.budget}")
 
     @property
     def folder(self) -> Path:

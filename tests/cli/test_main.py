@@ -116,7 +116,7 @@ def test_mistakes_get_one_sentence_and_code_1(
         (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "the model is there and would be lost"),
         (
             ("prune", folder, "--mask", mask, "--out", tmp_path / "other"),
-            "not empty: choose another, or give --overwrite",
+            "not empty: choose another for --out, or replace all that is in it with --overwrite",
         ),
         (("prune", folder, "--mask", mask, "--out", "/proc/nowhere/out"), "cannot be written"),
     ]

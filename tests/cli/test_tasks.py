@@ -202,11 +202,11 @@ def test_what_is_still_needed_is_never_replaced(
     monkeypatch.chdir(model)
     (tmp_path / "file").touch()
     for out, message in (
-        (model, "that is the model itself"),
-        (".", "that is the model itself"),
-        ("..", "the model is in it"),
-        (data, "that is the data itself"),
-        ("/", "the model is in it"),
+        (model, "the model is there and would be lost"),
+        (".", "the model is there and would be lost"),
+        ("..", "the model is there and would be lost"),
+        (data, "the data is there and would be lost"),
+        ("/", "the model is there and would be lost"),
         (tmp_path / "file", "a file of that name is in the way"),
     ):
         assert run(monkeypatch, *tune_arguments(model, data, Path(out)), "--overwrite") == 1

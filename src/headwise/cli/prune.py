@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from headwise.cli.options import AsJson, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
+from headwise.cli.targets import check_target
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.heads import HeadMap, find_heads
@@ -117,7 +117,7 @@ def prune_command(
         name, source = model_of(Path(model)), scored_folder(model) / "scores"
     else:
         name, source = find_mask(model, mask, language, refined)
-    _check_out(out, {**_models(name), "the run": Path(model), "what heads are chosen by": source}, overwrite)
+    check_target(out, {**_models(name), "the run": Path(model), "what heads are chosen by": source}, overwrite)
     made = _scores_of(Path(model), language, other_weights) if by_scores else HeadMask.load(source)
     loaded = load_model(name, trust_remote_code)
     found = find_heads(loaded)
@@ -136,15 +136,6 @@ def _models(name: str) -> dict[str, Path]:
     """Where a model is, and the base of an adapter, if they are on this disk."""
     adapter = find_adapter(name) if Path(name).is_dir() else None
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
-
-
-def _check_out(out: Path, kept: Mapping[str, Path], overwrite: bool) -> None:
-    """Make sure that nothing is replaced that is pruned or chosen by, nor anything at all unless told so."""
-    for what, path in kept.items():
-        if out.exists() and path.exists() and any(map(out.samefile, (path.resolve(), *path.resolve().parents))):
-            raise HeadwiseError(f"{out}: {what} is there and would be lost: choose another folder for --out")
-    if not overwrite and out.is_dir() and any(out.iterdir()):
-        raise HeadwiseError(f"{out}: the folder is not empty: choose another, or give --overwrite to replace all of it")
 
 
 def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScores:

@@ -1,7 +1,6 @@
 """`headwise score` and `headwise compare`."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
-from headwise.errors import HeadwiseError
 from headwise.games import GAMES
 from headwise.methods import METHODS
 from headwise.results import compare_runs
@@ -60,8 +58,6 @@ def score_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
-    if not math.isfinite(budget):
-        raise HeadwiseError(f"--budget is a finite number, not {budget}")
     plan = ScoringPlan(
         model=model,
         task=task,

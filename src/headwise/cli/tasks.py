@@ -15,6 +15,7 @@ import typer
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
+from headwise.cli.targets import check_target
 from headwise.data.choosing import language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
@@ -117,7 +118,7 @@ def tune_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
-    target = _target(out, overwrite, {"model": model, "data": data, "mask": mask})
+    target = check_target(out, {"the model": Path(model), "the data": Path(data), "the mask": mask}, overwrite)
     _check_used(task, None, window)
     settings = TuneSettings(
         epochs=epochs,
@@ -161,26 +162,6 @@ def _check_used(task: str, beams: int | None, window: int | None) -> None:
     for option, value, only in (("--beams", beams, "translation"), ("--window", window, "lm")):
         if value is not None and task != only:
             raise HeadwiseError(f"{option} is for the task {only}, and {task} does not heed it: leave it out")
-
-
-def _target(out: Path, overwrite: bool, needed: Mapping[str, str | Path | None]) -> Path:
-    """The folder to write in full, if nothing would be lost there that is needed or was not given up."""
-    target = out.resolve()
-    for name, given in needed.items():
-        if given is None or not (path := Path(given)).exists():
-            continue
-        if path.resolve().is_relative_to(target):
-            what = f"that is the {name} itself" if path.resolve() == target else f"the {name} is in it"
-            raise HeadwiseError(f"{out}: {what}: choose another folder for --out")
-    if not target.name:
-        raise HeadwiseError(f"{out}: everything is in it: choose another folder for --out")
-    if target.exists() and not target.is_dir():
-        raise HeadwiseError(f"{out}: a file of that name is in the way: choose another folder for --out")
-    if not overwrite and target.is_dir() and any(target.iterdir()):
-        raise HeadwiseError(
-            f"{out}: the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
-        )
-    return target
 
 
 def _examples(dataset: Dataset, codes: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
