@@ -1,16 +1,17 @@
 """What a unit buys: the error of Shapley values by several methods, at equal numbers of passes through the model.
 
 The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
-Shapley value, which all of the methods can estimate. The truth is a long run of an unbiased method with a seed of its
-own, or the mean of run folders of `headwise score` with other seeds (`--truth-from`); its own squared error is taken
-off everybody's. A method that spent a little more or less than asked is compared at the same units by its error times
-its units, as the error of an average falls. All methods are tried with `--budgets`: peers value coalitions in several
-ways within the first, and go on with what was best for them. `--long` budgets are for our own methods and for the best
-of the peers, with fewer and with more examples. Where a permutation of tmab's whole sample does not fit into any of
-them, it gets the units for two. With `--out` what was measured is kept, the truth too, and the same command goes on.
+Shapley value, which all of the methods can estimate. The truth is the mean of runs of stars with several seeds, to the
+largest budget; each of these is itself compared with the others. The truth's own squared error is taken off
+everybody's. A method that spent a little more or less than asked is compared at the same units by its error times its
+units, as the error of an average falls. All methods are tried with `--budgets`: peers value coalitions in several ways
+within the first, and go on with what was best for them. `--long` budgets are for our own methods and for the best of
+the peers, with fewer and with more examples, `--longest` ones for stars, permutation and tmab. Where a permutation of
+tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` every round is kept, and the
+same command goes on, with larger budgets and more seeds too.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
-        [--long 60000] [--truth-from RUN,RUN] [--out RUN] [--plot FILE]
+        [--long 60000] [--longest 200000] [--seeds 1,2,3] [--bfloat16] [--out RUN] [--plot FILE]
 """
 
 import argparse
@@ -31,17 +32,18 @@ from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
-from headwise.methods import Budget, Estimand, Method, Problem, find_method, score, version_of
+from headwise.methods import Estimand, Method, Problem, find_method, version_of
 from headwise.methods.peers import Captum, Shapiq
 from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
-from headwise.results import load_scores
 from headwise.runs import Journal, open_run
+from headwise.scores import stability
 from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
 Array = NDArray[np.float64]
-SEED, TRUTH_SEED = 1, 999
+#: Of all methods but stars.
+SEED = 0
 PEERS: dict[str, Callable[..., Method]] = {
     "captum": Captum,
     "shapiq PermutationSamplingSV": partial(Shapiq, approximator="PermutationSamplingSV"),
@@ -62,17 +64,35 @@ LONG_WAYS = ("8 examples", "32 examples")
 
 
 @dataclass(frozen=True)
+class Plan:
+    """Units that methods are tried with: all of them, ours and the best peer, ours that go on improving."""
+
+    budgets: list[float]
+    long: list[float]
+    longest: list[float]
+    seeds: list[int]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a method knew when a budget was spent."""
+
+    scores: HeadScores
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Truth:
-    """What all methods are compared with: values and standard errors, (players,) each, and what they cost."""
+    """What a method is compared with: values and standard errors, (players,) each, and what they cost."""
 
     values: Array
     stderr: Array
-    units: Array
+    units: float
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one method came to within one budget."""
+    """What one method came to within one budget, on average over seeds if there are several."""
 
     method: str
     budget: float
@@ -94,29 +114,34 @@ def main() -> None:
     parser.add_argument("--languages", default="zh,tr")
     parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
     parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
-    parser.add_argument("--truth", type=float, default=200_000, help="units of the truth")
-    parser.add_argument("--truth-from", default="", help="run folders to take the truth from instead")
+    parser.add_argument("--longest", default="200000", help="units for stars, permutation and tmab")
+    parser.add_argument("--seeds", default="1,2,3", help="seeds of stars, at least two")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
     parser.add_argument("--out", type=Path, help="keep what is measured in this run folder, and go on from there")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
-        options.languages, options.budgets, options.long, options.truth = "zh", "1500", "", 3000.0
-    budgets, long = ([float(each) for each in text.split(",") if each] for text in (options.budgets, options.long))
+        options.languages, options.budgets, options.long, options.longest, options.seeds = "zh", "1500", "", "", "1,2"
+    plan = Plan(numbers(options.budgets), numbers(options.long), numbers(options.longest), numbers(options.seeds, int))
+    if len(set(plan.seeds) - {SEED}) < max(2, len(plan.seeds)):
+        raise SystemExit(
+            f"--seeds takes at least two different ones, none of them {SEED}, which all other methods have"
+        )
     entries: dict[str, list[Entry]] = {}
-    config = {"seed": SEED, **{name: getattr(options, name) for name in ("data", "truth", "truth_from", "bfloat16")}}
+    config = {"seed": SEED, "data": options.data, "bfloat16": options.bfloat16}
     with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
         for language in options.languages.split(","):
             problem = make_problem(options.data, language, options.bfloat16)
-            # Kept with what is compared with it: a run that is extended meanwhile does not change half of the table.
-            truth = Truth(
-                **run.journal.once(f"{language} truth", partial(find_truth, problem, options.truth_from, options.truth))
-            )
-            entries[language] = compare(problem, truth, budgets, long, run.journal)
+            truth, entries[language] = compare(problem, plan, run.journal)
             show(language, problem, truth, entries[language])
     if options.plot is not None:
         draw_plot(entries, options.plot)
     print(json.dumps(summary(entries)))
+
+
+def numbers(text: str, kind: Callable[[str], Any] = float) -> list[Any]:
+    """The numbers of a list with commas."""
+    return [kind(each) for each in text.split(",") if each]
 
 
 def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
@@ -130,68 +155,105 @@ def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
     )
 
 
-def find_truth(problem: Problem, folders: str, units: float) -> dict[str, Array]:
-    """The fields of the truth: of a long run of stars, or of the mean of several that are there already."""
-    if not folders:
-        runs = [score(find_method("stars"), problem, Budget(units), TRUTH_SEED)]
-    else:
-        known = [load_scores(folder) for folder in folders.split(",")]
-        runs = [scores[problem.language] for scores in known if problem.language in scores]
-    if not runs:
-        raise SystemExit(f"--truth-from {folders}: none of these runs has scores of {problem.language}")
-    asked = (problem.game.name, problem.estimand.name, problem.heads.fingerprint)
-    if any((run.provenance.game, run.provenance.estimand, run.provenance.fingerprint) != asked for run in runs):
-        raise SystemExit(
-            f"--truth-from takes runs of this model, the {problem.game.name} game and the {asked[1]} value"
-        )
-    seeds = [SEED, *(run.provenance.seed for run in runs)]
-    if len(set(seeds)) < len(seeds):
-        raise SystemExit(f"--truth-from takes runs with seeds of their own, none of them {SEED}")
-    errors = np.array([run.stderr for run in runs])  # (runs, players)
-    weights = errors**-2 / (errors**-2).sum(0)
-    return {
-        "values": (weights * np.array([run.value for run in runs])).sum(0),
-        "stderr": (errors**-2).sum(0) ** -0.5,
-        "units": np.array(sum(run.provenance.units for run in runs)),
-    }
-
-
-def compare(problem: Problem, truth: Truth, budgets: list[float], long: list[float], journal: Journal) -> list[Entry]:
-    """Every method within every budget that it is tried with."""
-    found: list[Entry] = []
+def compare(problem: Problem, plan: Plan, journal: Journal) -> tuple[Truth, list[Entry]]:
+    """The truth, and every method within every budget that it is tried with."""
+    own, every = plan.budgets + plan.long, plan.budgets + plan.long + plan.longest
+    seeds = [watch(find_method("stars"), problem, seed, every, journal) for seed in plan.seeds]
+    found = [mean_entry(budget, seeds, place) for place, budget in enumerate(every)]
+    show_stability(every, seeds)
+    truth = truth_of([looks[-1].scores for looks in seeds])
 
     def note(name: str, method: Method, chosen: Sequence[float], stretch: float = 1.0) -> Entry:
-        kept = journal.once(
-            f"{problem.language} {name} version {version_of(method)} {chosen}",
-            lambda: measure(snapshots(method, problem, [stretch * budget for budget in chosen]), truth),
-        )
-        for budget, row in zip(chosen, kept["rows"].tolist(), strict=True):
-            found.append(Entry(name, budget, *row))
-            print(f"{found[-1]}", flush=True)
+        looks = watch(method, problem, SEED, [stretch * budget for budget in chosen], journal)
+        found.extend(entry_of(name, budget, look, truth) for budget, look in zip(chosen, looks, strict=True))
         if name == "tmab":
-            print(tmab_cost(problem, truth, kept["variance"]), flush=True)
+            print(tmab_cost(problem, truth, looks[-1].scores), flush=True)
         return found[-1]
 
     tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
-    note("stars", find_method("stars"), budgets + long)
-    note("gradient-screen", find_method("gradient-screen"), budgets + long)
-    note("permutation", find_method("permutation"), budgets + long)
-    note("tmab", tmab, budgets + with_two_walks(long, tmab.start(problem, SEED).next_units))
-    note("tmab, 32 examples", find_method("tmab", sample=32), budgets)
-    first, *further = budgets
+    note("gradient-screen", find_method("gradient-screen"), own)
+    note("permutation", find_method("permutation"), every)
+    note("tmab", tmab, plan.budgets + with_two_walks(plan.long + plan.longest, tmab.start(problem, SEED).next_units))
+    note("tmab, 32 examples", find_method("tmab", sample=32), plan.budgets)
+    first, *further = plan.budgets
     best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
     for peer, make in PEERS.items():
         tried = {way: note(f"{peer}, {way}", make(units=first, **WAYS[way]), [first]) for way in FIRST_WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
     winner = min(best, key=lambda peer: best[peer][1].per_unit)
-    for budget, (peer, (way, entry)) in itertools.product(further + long, best.items()):
-        if budget in long and peer != winner:
+    for budget, (peer, (way, entry)) in itertools.product(further + plan.long, best.items()):
+        if budget in plan.long and peer != winner:
             continue
         # Peers plan for whole passes, but the engine shares work between coalitions.
         stretch = entry.budget / entry.units
         for chosen in LONG_WAYS if peer == winner else (way,):
             note(f"{peer}, {chosen}", PEERS[peer](units=stretch * budget, **WAYS[chosen]), [budget], stretch)
-    return found
+    return truth, found
+
+
+def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float], journal: Journal) -> list[Look]:
+    """One run of a method, looked at when each budget is spent; its rounds are kept."""
+    stream = f"{problem.language} {method} version {version_of(method)} seed {seed}"
+    kept, rounds, looks = list(journal.rounds(stream)), method.start(problem, seed), []
+    units, seconds, number, drawn = 0.0, 0.0, 0, 0
+    for budget in budgets:
+        while not rounds.done and units + rounds.next_units <= budget:
+            if number < len(kept):
+                arrays, count = kept[number].arrays, kept[number].draws
+            else:
+                start = time.monotonic()
+                arrays, count = rounds.draw(drawn)
+                arrays = {**arrays, "seconds": np.array(time.monotonic() - start)}
+                journal.record(stream, number, arrays, drawn, count)
+            rounds.absorb(arrays)
+            units, seconds = units + float(arrays["units"]), seconds + float(arrays["seconds"])
+            number, drawn = number + 1, drawn + count
+        looks.append(Look(rounds.scores(units, seed), seconds))
+        print(f"{stream}: {units:,.0f} units, {seconds:,.0f} seconds", flush=True)
+    return looks
+
+
+def truth_of(runs: Sequence[HeadScores]) -> Truth:
+    """The mean of runs by their units: weights that know nothing of the values keep it unbiased."""
+    units = np.array([run.provenance.units for run in runs])
+    weights = (units / units.sum())[:, None]  # (runs, 1)
+    errors = weights * np.array([run.stderr for run in runs])  # (runs, players)
+    return Truth((weights * np.array([run.value for run in runs])).sum(0), (errors**2).sum(0) ** 0.5, units.sum())
+
+
+def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
+    """The mean squared error of scores, and the share of right signs where the truth is clear."""
+    values = look.scores.values()
+    error = float(np.mean((values - truth.values) ** 2 - truth.stderr**2))
+    signs = sign_agreement(values, truth.values, clear(truth.values, truth.stderr)).share
+    entry = Entry(name, budget, look.scores.provenance.units, look.seconds, error, signs)
+    print(f"{entry}", flush=True)
+    return entry
+
+
+def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int) -> Entry:
+    """What stars comes to on average, every seed compared with the last looks of the others."""
+    entries = []
+    for own, looks in enumerate(seeds):
+        truth = truth_of([others[-1].scores for seed, others in enumerate(seeds) if seed != own])
+        entries.append(entry_of("stars", budget, looks[place], truth))
+    means = (
+        float(np.mean([getattr(each, name) for each in entries])) for name in ("units", "seconds", "error", "signs")
+    )
+    return Entry("stars", budget, *means)
+
+
+def show_stability(budgets: Sequence[float], seeds: Sequence[Sequence[Look]]) -> None:
+    """Whether stars finds the same heads harmful with every seed."""
+    for place, budget in enumerate(budgets):
+        scores = [looks[place].scores for looks in seeds]
+        agreement, each = stability(scores), [len(run.decided("harmful")) for run in scores]
+        undecided = [len(run.decided("undecided")) for run in scores]
+        print(
+            f"harmful at {budget:,.0f} units, by seed: {each}, by all {len(agreement.harmful)}, "
+            f"Jaccard {agreement.jaccard:.2f}, undecided {undecided}",
+            flush=True,
+        )
 
 
 def with_two_walks(budgets: list[float], walk: float) -> list[float]:
@@ -199,8 +261,9 @@ def with_two_walks(budgets: list[float], walk: float) -> list[float]:
     return [*budgets, 2 * walk] if budgets and walk > max(budgets) else budgets
 
 
-def tmab_cost(problem: Problem, truth: Truth, variance: Array) -> str:
+def tmab_cost(problem: Problem, truth: Truth, scores: HeadScores) -> str:
     """What tmab would cost to the end: from its own variances, the true values and its bound, not measured."""
+    variance = np.array(scores.stderr) ** 2 * np.array(scores.count)  # of a single observation
     known = np.isfinite(variance)
     if not known.any():
         return "tmab to the end: it takes two permutations to tell"
@@ -217,39 +280,11 @@ def tmab_cost(problem: Problem, truth: Truth, variance: Array) -> str:
     )
 
 
-def snapshots(method: Method, problem: Problem, budgets: Sequence[float]) -> list[tuple[HeadScores, float]]:
-    """One run of a method, looked at when each budget is spent: scores and seconds."""
-    rounds, units, drawn, start, found = method.start(problem, SEED), 0.0, 0, time.monotonic(), []
-    for budget in budgets:
-        while not rounds.done and units + rounds.next_units <= budget:
-            arrays, count = rounds.draw(drawn)
-            rounds.absorb(arrays)
-            units, drawn = units + float(arrays["units"]), drawn + count
-        found.append((rounds.scores(units, SEED), time.monotonic() - start))
-    return found
-
-
-def measure(looks: Sequence[tuple[HeadScores, float]], truth: Truth) -> dict[str, Array]:
-    """The mean squared error of scores, and the share of right signs where the truth is clear.
-
-    Returns:
-        `rows`, an entry each without method and budget, and `variance` of a single observation of every player.
-    """
-    where = clear(truth.values, truth.stderr)
-    rows = []
-    for scores, seconds in looks:
-        error = float(np.mean((scores.values() - truth.values) ** 2 - truth.stderr**2))
-        signs = sign_agreement(scores.values(), truth.values, where).share
-        rows.append((scores.provenance.units, seconds, error, signs))
-    last = looks[-1][0]
-    return {"rows": np.array(rows), "variance": np.array(last.stderr) ** 2 * np.array(last.count)}
-
-
 def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]) -> None:
     """One table."""
     values, errors = truth.values, truth.stderr
     print(
-        f"\n{language}: {len(problem.examples)} sentences, truth by stars, {float(truth.units):,.0f} units: ",
+        f"\n{language}: {len(problem.examples)} sentences, truth by stars, {truth.units:,.0f} units: ",
         end="",
     )
     print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
