@@ -162,6 +162,20 @@ def test_what_a_page_says_to_repeat_a_run_repeats_it(
     assert read_config(tmp_path / "again") == before
 
 
+def test_what_a_page_says_to_repeat_a_study_repeats_it(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my run"
+    assert run(monkeypatch, "study", plan, "--set", "budget=300", "--out", folder) == 0
+    [command] = report_of(folder).commands
+    capsys.readouterr()
+    _, *words = shlex.split(command)
+    assert run(monkeypatch, *words) == 0  # goes on where nothing is left to do
+    words[words.index("--out") + 1] = str(tmp_path / "again")
+    assert run(monkeypatch, *words) == 0
+    assert read_config(tmp_path / "again") == read_config(folder)
+
+
 def test_studies_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "ls", "studies") == 0
     assert "phrasebook" in capsys.readouterr().out.split()

@@ -245,6 +245,11 @@ def test_weights_that_nobody_saved_are_not_made_up(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_or_does_not_fit_is_named(tmp_path: Path) -> None:
     saved = tagger(tmp_path)
+    labels = saved.folder / "config.json"
+    for damaged in (["a", "b"], {"first": "a"}, "a"):
+        labels.write_text(json.dumps({"id2label": damaged}))
+        assert f"{labels}: 'id2label' must map whole numbers to labels: restore it" in complaint(saved.folder)
+    labels.unlink()
     edit(saved.folder, r=3)
     assert f"the adapter does not fit its base {saved.base}" in complaint(saved.folder)
     weights = saved.folder / "adapter_model.safetensors"

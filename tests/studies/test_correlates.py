@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from headwise.scores import HeadScores
 from headwise.stats import permutation_p_value
 from headwise.studies import CorrelatesPlan, find_plan, load_correlates, run_correlates
 from headwise.studies.correlates import correlate
+from headwise.studies.reading import report_of
 from headwise.studies.typology import iso_code, read_distances
 from tests.cli.running import run
 from tests.report.samples import scores_of
@@ -227,6 +229,8 @@ def test_the_command_prints_tables_and_writes_files(
     page = (folder / "report.html").read_text()
     assert "Gains" in page
     assert "How alike languages are" in page
+    [command] = report_of(folder).commands
+    assert run(monkeypatch, *shlex.split(command)[1:]) == 0  # the very same study
 
 
 def test_both_folders_can_be_moved_together(gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -324,7 +324,7 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
         (f"{PLAN}random_examples: 0", "random_examples: a whole number of at least 1, not 0"),
         (f"{PLAN}resamples: 0", "resamples: a whole number of at least 1, not 0"),
         (f"{PLAN}source: no", "'source' is text, not False: put it in quotes"),
-        (f"{PLAN}languages: [en, sw]", r"'languages' is text, not \['en', 'sw'\]"),
+        (f"{PLAN}languages: [en, no]", r"'languages' is text, not \['en', False\]"),
         (f"{PLAN}budget: 2e4", "'budget' is a number, not '2e4'"),
         (f"{PLAN}limit: 2.5", "'limit' is a whole number or null, not 2.5"),
         (f"{PLAN}limit: 0", "limit: a whole number of at least 1, not 0"),
@@ -345,6 +345,19 @@ def test_mistakes_in_plans_are_named(tmp_path: Path, text: str, message: str) ->
     path.write_text(text)
     with pytest.raises(HeadwiseError, match=message):
         find_plan(str(path))
+
+
+def test_languages_can_be_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{PLAN}languages: [en, sw]")
+    assert find_plan(str(path)).scoring.languages == "en,sw"
+
+
+def test_what_to_judge_on_is_looked_for_before_anything_is_scored(world: Path, tmp_path: Path) -> None:
+    scoring = ScoringPlan(str(world / "model"), "pos", str(world / "data"), "en,sw")
+    with pytest.raises(HeadwiseError, match="has no split 'tets': it has "):
+        run_targeted(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_study_is_named() -> None:

@@ -43,6 +43,13 @@ def test_tasks_fit_the_model() -> None:
     assert task_of(BY_NAME["llama"].build(), "lm", window=9) == LanguageTask(window=9)
 
 
+@pytest.mark.parametrize("task", ["nli", "intents", "translation", "lm"])
+def test_no_piece_of_a_word_can_be_chosen_where_there_are_no_words(task: str) -> None:
+    model = BY_NAME["marian" if task == "translation" else "llama"].build()
+    with pytest.raises(HeadwiseError, match=f"--piece is for tasks on words .*, not for {task}: leave it out"):
+        task_of(model, task, piece="first")
+
+
 def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
     labels = dict(enumerate("abcde"))
     model = BY_NAME["xlm-roberta"].build(id2label=labels, label2id={label: n for n, label in labels.items()})

@@ -223,7 +223,7 @@ def _to_tune(
     """The model to tune and its task: an encoder gets a new head, a model that writes is taken as it is."""
     if task in TEXT_TASKS:
         loaded = load_model(model, trust_remote_code, dtype=torch.float32)
-        return loaded, task_of(loaded, task, window=window)
+        return loaded, task_of(loaded, task, piece, window=window)
     chosen = find_task(task, labels, piece)
     loaded = _with_head(model, chosen, trust_remote_code)
     return loaded, fit_to(chosen, loaded)

@@ -80,9 +80,17 @@ def find_adapter(name_or_path: NameOrPath) -> Adapter | None:
     if weights is None:
         raise HeadwiseError(f"{name_or_path}: an adapter without weights: {_WEIGHTS} is missing")
     beside = find_file(name_or_path, "config.json")
-    named = _read_json(beside).get("id2label") or {} if beside is not None else {}
-    labels = {int(number): str(label) for number, label in named.items()}
+    labels = _read_labels(beside) if beside is not None else {}
     return Adapter(str(name_or_path), path.parent, str(base), settings, labels, _read_shapes(weights))
+
+
+def _read_labels(path: Path) -> dict[int, str]:
+    """The names of labels by their numbers, as a model's config keeps them; none if it has none."""
+    named = _read_json(path).get("id2label") or {}
+    try:
+        return {int(number): str(label) for number, label in named.items()}
+    except (AttributeError, ValueError):
+        raise HeadwiseError(f"{path}: 'id2label' must map whole numbers to labels: restore it") from None
 
 
 def load_adapted(adapter: Adapter, trust_remote_code: bool, merge: bool, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ def plan_config(plan: Any) -> dict[str, object]:
     """What a study's measurements depend on, flat: the budget of its scoring may grow."""
     whole = dataclasses.asdict(plan)
     scoring = whole.pop("scoring")
-    return {**{f"test {name}" if name in scoring else name: value for name, value in whole.items()}, **scoring}
+    return {**whole, **scoring}
 
 
 def study_languages(scoring: ScoringPlan) -> list[str]:

@@ -24,7 +24,7 @@ from headwise.scoring import Advance, ScoringPlan, ScoringRun
 from headwise.studies.asking import plan_config, score_heads, study_languages
 from headwise.studies.descents import FIGURES, IterativeStudy
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_split, open_bench
+from headwise.studies.testing import Array, Bench, check_examples, check_split, open_bench
 
 #: The ranking that is drawn several times.
 _RANDOM = "random"
@@ -91,8 +91,9 @@ def run_iterative(plan: IterativePlan, out: str | os.PathLike[str], progress: Ad
         HeadwiseError: Something in the plan does not fit, the folder holds another run, or a head has no value because
             the budget is too small.
     """
-    folder = Path(out)
-    config = {"study": "iterative", **plan_config(plan), "languages": study_languages(plan.scoring)}
+    folder, languages = Path(out), study_languages(plan.scoring)
+    check_examples(plan.scoring, languages, plan.test_split)
+    config = {"study": "iterative", **plan_config(plan), "languages": languages}
     with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
         scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
         names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)

@@ -1,6 +1,7 @@
 """The page of a run folder: of a study, or of scores alone."""
 
 import dataclasses
+import json
 import os
 import shlex
 from collections.abc import Mapping
@@ -60,7 +61,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         curves=study.curves() if study is not None else (),
         cost=tuple(Cost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()),
         provenance=_provenance(config, first.versions),
-        commands=(_study_command(path) if study is not None else scoring_command(plan_of(path), path),),
+        commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
 
 
@@ -69,9 +70,14 @@ def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[
     return {name: str(value) for name, value in {**config, **versions}.items() if value not in (None, {}, "")}
 
 
-def _study_command(folder: Path) -> str:
-    """What repeats a study: its config is all there is to its plan."""
-    return shlex.join(["headwise", "study", "PLAN.yaml", "--out", str(folder)])
+def _study_command(config: Mapping[str, Any], folder: Path) -> str:
+    """What repeats a study: its config is its plan, but where it takes over what another study was about."""
+    name = str(config["study"])
+    fields = [field.name for field in dataclasses.fields(KINDS[name].plan)]
+    if "scoring" in fields:
+        return shlex.join(["headwise", "study", str(folder / CONFIG), "--out", str(folder)])
+    changes = (part for field in fields for part in ("--set", f"{field}={json.dumps(config[field])}"))
+    return shlex.join(["headwise", "study", name, *changes, "--out", str(folder)])
 
 
 def scoring_command(plan: ScoringPlan, folder: Path) -> str:

@@ -30,7 +30,7 @@ from headwise.studies.asking import plan_config, score_heads, study_languages
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.pooled import pool_languages, pooled_mask
 from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_split, open_bench
+from headwise.studies.testing import Array, Bench, check_examples, check_split, open_bench
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
         HeadwiseError: Something in the plan does not fit, or the folder holds another run.
     """
     folder, languages = Path(out), study_languages(plan.scoring)
+    check_examples(plan.scoring, languages, plan.test_split)
     config = {"study": "targeted", **plan_config(plan), "languages": languages}
     with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
         scored = score_heads(plan.scoring, folder / SCORING, progress)

@@ -113,6 +113,17 @@ def check_split(scoring: ScoringPlan, test_split: str) -> None:
             raise HeadwiseError(f"{name}: {_WHOLE!r} holds {other!r} too: score and judge on splits that share nothing")
 
 
+def check_examples(scoring: ScoringPlan, languages: Sequence[str], test_split: str) -> None:
+    """Make sure that there is something to judge on before hours go into scoring.
+
+    Raises:
+        HeadwiseError: The data have no such split, or nothing in it of one of the languages.
+    """
+    dataset = open_dataset(scoring.data, scoring.task)
+    for language in languages:
+        dataset.examples(language, test_split)
+
+
 def _name(mask: HeadMask, examples: Sequence[Example]) -> str:
     about = (mask.kind, sorted(mask.off), [dataclasses.astuple(example) for example in examples])
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]

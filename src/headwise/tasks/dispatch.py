@@ -11,7 +11,7 @@ from headwise.tasks.causal import LanguageTask, perplexity, texts_of
 from headwise.tasks.encoding import usable_positions
 from headwise.tasks.evaluation import Evaluation, evaluate
 from headwise.tasks.protocol import AnyTask
-from headwise.tasks.task import Piece, Task, find_task
+from headwise.tasks.task import Piece, Task, check_piece, find_task
 from headwise.tasks.text_metrics import metrics_for
 from headwise.tasks.translation import TranslationTask, evaluate_translation
 
@@ -53,6 +53,7 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
         >>> task_of(model, "lm")
         LanguageTask(name='lm', window=100)
     """
+    check_piece(name, piece)
     config = model.config.get_text_config()
     longest = _longest(model)
     writes = hasattr(model, "can_generate") and model.can_generate()

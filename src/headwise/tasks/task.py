@@ -18,6 +18,7 @@ UPOS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
     "VERB", "X",
 )  # fmt: skip
+WORD_TASKS = ("pos", "ner", "slots")
 TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm")
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
@@ -121,6 +122,16 @@ class Task:
         return logits[rows] if self.kind == "sequence" else logits[rows, positions]
 
 
+def check_piece(name: str, piece: Piece) -> None:
+    """See that a task has words if one of their pieces was chosen.
+
+    Raises:
+        HeadwiseError: It has none.
+    """
+    if piece != "text" and name in TASKS and name not in WORD_TASKS:
+        raise HeadwiseError(f"--piece is for tasks on words ({', '.join(WORD_TASKS)}), not for {name}: leave it out")
+
+
 def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> Task:
     """The task of a name.
 
@@ -133,6 +144,7 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
         >>> find_task("pos").labels[:2]
         ('ADJ', 'ADP')
     """
+    check_piece(name, piece)
     match name:
         case "pos":
             return Task(name, "words", UPOS, Accuracy(), piece)

@@ -99,6 +99,8 @@ def _checked(path: Path, plan: Any, changed: Mapping[str, str]) -> Any:
     for key in (*(("model", "task", "data") if scored else ()), *required):
         if key not in plan:
             raise HeadwiseError(f"{path}: {key!r} is missing")
+    if scored and _are_codes(plan.get("languages")):
+        plan["languages"] = ",".join(plan["languages"])  # a list is natural in YAML, and what the config of a run holds
     chosen = {key: plan.pop(key) for key in own if key in plan}
     _check_types(path, kind.plan, chosen, changed)
     if not scored:
@@ -107,6 +109,10 @@ def _checked(path: Path, plan: Any, changed: Mapping[str, str]) -> Any:
     if plan["data"] == "default":
         plan["data"] = _data_folder(path)
     return kind.plan(ScoringPlan(**plan), **chosen)
+
+
+def _are_codes(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and all(isinstance(code, str) for code in found)
 
 
 def _check_types(path: Path, plan: type[Any], values: Mapping[str, Any], changed: Mapping[str, str]) -> None:
