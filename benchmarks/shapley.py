@@ -2,16 +2,18 @@
 
 The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
 Shapley value, which all of the methods can estimate. The truth is the mean of runs of stars with several seeds, to the
-largest budget; each of these is itself compared with the others. The truth's own squared error is taken off
-everybody's. A method that spent a little more or less than asked is compared at the same units by its error times its
-units, as the error of an average falls. All methods are tried with `--budgets`: peers value coalitions in several ways
-within the first, and go on with what was best for them. `--long` budgets are for our own methods and for the best of
-the peers, with fewer and with more examples, `--longest` ones for stars, permutation and tmab. Where a permutation of
-tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` every round is kept, and the
-same command goes on, with larger budgets and more seeds too.
+largest budget; each of these is itself compared with the others. `--save-truth` adds it to a table, `--truth` takes it
+from there instead. The truth's own squared error is taken off everybody's. A method that spent a little more or less
+than asked is compared at the same units by its error times its units, as the error of an average falls. All methods are
+tried with `--budgets`: peers value coalitions in several ways within the first, and go on with what was best for them.
+`--long` budgets are for our own methods and for the best of the peers, with fewer and with more examples, `--longest`
+ones for stars, permutation and tmab. Where a permutation of tmab's whole sample does not fit into any of them, it gets
+the units for two. With `--out` every round is kept, and the same command goes on, with larger budgets and more seeds
+too.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
-        [--long 60000] [--longest 200000] [--seeds 1,2,3] [--bfloat16] [--out RUN] [--plot FILE]
+        [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE] [--bfloat16] [--out RUN]
+        [--plot FILE]
 """
 
 import argparse
@@ -26,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.truths import Truth, add_truth, load_truth
 from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
@@ -38,10 +40,10 @@ from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
 from headwise.runs import Journal, open_run
 from headwise.scores import stability
+from headwise.scoring import fingerprint_examples
 from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
-Array = NDArray[np.float64]
 #: Of all methods but stars.
 SEED = 0
 PEERS: dict[str, Callable[..., Method]] = {
@@ -82,15 +84,6 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What a method is compared with: values and standard errors, (players,) each, and what they cost."""
-
-    values: Array
-    stderr: Array
-    units: float
-
-
-@dataclass(frozen=True)
 class Entry:
     """What one method came to within one budget, on average over seeds if there are several."""
 
@@ -115,7 +108,9 @@ def main() -> None:
     parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
     parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
     parser.add_argument("--longest", default="200000", help="units for stars, permutation and tmab")
-    parser.add_argument("--seeds", default="1,2,3", help="seeds of stars, at least two")
+    parser.add_argument("--seeds", default="1,2,3", help="seeds of stars: at least two, or new ones with --truth")
+    parser.add_argument("--truth", type=Path, help="take the true values from this table")
+    parser.add_argument("--save-truth", type=Path, help="add the true values to this table")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
     parser.add_argument("--out", type=Path, help="keep what is measured in this run folder, and go on from there")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
@@ -123,16 +118,19 @@ def main() -> None:
     if options.quick:
         options.languages, options.budgets, options.long, options.longest, options.seeds = "zh", "1500", "", "", "1,2"
     plan = Plan(numbers(options.budgets), numbers(options.long), numbers(options.longest), numbers(options.seeds, int))
-    if len(set(plan.seeds) - {SEED}) < max(2, len(plan.seeds)):
-        raise SystemExit(
-            f"--seeds takes at least two different ones, none of them {SEED}, which all other methods have"
-        )
+    if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
+        raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
     entries: dict[str, list[Entry]] = {}
     config = {"seed": SEED, "data": options.data, "bfloat16": options.bfloat16}
     with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
         for language in options.languages.split(","):
             problem = make_problem(options.data, language, options.bfloat16)
-            truth, entries[language] = compare(problem, plan, run.journal)
+            known = load_truth(options.truth, problem) if options.truth else None
+            if known and set(known.seeds) & set(plan.seeds):
+                raise SystemExit(f"--seeds: {options.truth} has values of runs with seeds {known.seeds}: take others")
+            truth, entries[language] = compare(problem, plan, run.journal, known)
+            if options.save_truth:
+                add_truth(options.save_truth, problem, truth)
             show(language, problem, truth, entries[language])
     if options.plot is not None:
         draw_plot(entries, options.plot)
@@ -148,20 +146,19 @@ def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
     """The heads of e5-small-pos on the dev half of a language."""
     model, tokenizer = load_model("e5-small-pos"), load_tokenizer("e5-small-pos")
     heads = find_heads(model)
-    examples = encode_examples(find_task("pos"), open_dataset(data, "pos").examples(language, "dev"), tokenizer)
-    settings = EngineSettings(bfloat16=bfloat16)
-    return Problem(
-        model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language, settings=settings
-    )
+    sentences = open_dataset(data, "pos").examples(language, "dev")
+    examples = encode_examples(find_task("pos"), sentences, tokenizer)
+    name, settings = fingerprint_examples(sentences, examples.encoded), EngineSettings(bfloat16=bfloat16)
+    return Problem(model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language, name, settings)
 
 
-def compare(problem: Problem, plan: Plan, journal: Journal) -> tuple[Truth, list[Entry]]:
+def compare(problem: Problem, plan: Plan, journal: Journal, known: Truth | None) -> tuple[Truth, list[Entry]]:
     """The truth, and every method within every budget that it is tried with."""
     own, every = plan.budgets + plan.long, plan.budgets + plan.long + plan.longest
     seeds = [watch(find_method("stars"), problem, seed, every, journal) for seed in plan.seeds]
-    found = [mean_entry(budget, seeds, place) for place, budget in enumerate(every)]
+    found = [mean_entry(budget, seeds, place, known) for place, budget in enumerate(every)]
     show_stability(every, seeds)
-    truth = truth_of([looks[-1].scores for looks in seeds])
+    truth = known or truth_of([looks[-1].scores for looks in seeds])
 
     def note(name: str, method: Method, chosen: Sequence[float], stretch: float = 1.0) -> Entry:
         looks = watch(method, problem, SEED, [stretch * budget for budget in chosen], journal)
@@ -218,7 +215,8 @@ def truth_of(runs: Sequence[HeadScores]) -> Truth:
     units = np.array([run.provenance.units for run in runs])
     weights = (units / units.sum())[:, None]  # (runs, 1)
     errors = weights * np.array([run.stderr for run in runs])  # (runs, players)
-    return Truth((weights * np.array([run.value for run in runs])).sum(0), (errors**2).sum(0) ** 0.5, units.sum())
+    values, seeds = np.array([run.value for run in runs]), tuple(run.provenance.seed or 0 for run in runs)
+    return Truth((weights * values).sum(0), (errors**2).sum(0) ** 0.5, float(units.sum()), seeds)
 
 
 def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
@@ -231,11 +229,11 @@ def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
     return entry
 
 
-def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int) -> Entry:
-    """What stars comes to on average, every seed compared with the last looks of the others."""
+def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known: Truth | None) -> Entry:
+    """What stars comes to on average, every seed compared with what is known, or with the last looks of the others."""
     entries = []
     for own, looks in enumerate(seeds):
-        truth = truth_of([others[-1].scores for seed, others in enumerate(seeds) if seed != own])
+        truth = known or truth_of([others[-1].scores for seed, others in enumerate(seeds) if seed != own])
         entries.append(entry_of("stars", budget, looks[place], truth))
     means = (
         float(np.mean([getattr(each, name) for each in entries])) for name in ("units", "seconds", "error", "signs")

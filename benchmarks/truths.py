@@ -1,0 +1,73 @@
+"""True values in a table, so that a method can be compared with them without the hours that they took."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.heads import hash_weights
+from headwise.methods import Problem
+
+Array = NDArray[np.float64]
+_COLUMNS = ("weights", "examples", "language", "seeds", "units", "player", "value", "stderr")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a method is compared with.
+
+    Attributes:
+        values: The values, (players,).
+        stderr: Their standard errors, (players,).
+        units: What they cost.
+        seeds: Seeds of the runs that they come from: runs with these would be compared with themselves.
+    """
+
+    values: Array
+    stderr: Array
+    units: float
+    seeds: tuple[int, ...]
+
+
+def load_truth(path: Path, problem: Problem) -> Truth:
+    """The true values of a problem out of a table."""
+    wanted = _key(problem)
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = {
+            row["player"]: row
+            for row in csv.DictReader(file)
+            if tuple(row[name] for name in wanted) == (*wanted.values(),)
+        }
+    if set(rows) != set(problem.players.names):
+        raise SystemExit(f"{path}: has no values of this model and these examples of {problem.language}")
+    ordered = [rows[name] for name in problem.players.names]
+    values, errors = (np.array([float(row[name]) for row in ordered]) for name in ("value", "stderr"))
+    return Truth(values, errors, float(ordered[0]["units"]), tuple(map(int, ordered[0]["seeds"].split())))
+
+
+def add_truth(path: Path, problem: Problem, truth: Truth) -> None:
+    """Add the true values of a problem to a table, in place of those that it had."""
+    key, kept = _key(problem), []
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            kept = [row for row in csv.DictReader(file) if tuple(row[name] for name in key) != (*key.values(),)]
+    shared = {**key, "seeds": " ".join(map(str, truth.seeds)), "units": f"{truth.units:.0f}"}
+    numbers = zip(problem.players.names, truth.values, truth.stderr, strict=True)
+    new = [
+        {**shared, "player": name, "value": f"{value:.4e}", "stderr": f"{error:.1e}"} for name, value, error in numbers
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows([*kept, *new])
+
+
+def _key(problem: Problem) -> dict[str, str]:
+    """What identifies a problem of the benchmark."""
+    return {
+        "weights": str(hash_weights(problem.model)),
+        "examples": str(problem.data),
+        "language": str(problem.language),
+    }
