@@ -33,13 +33,9 @@ class Truth:
 
 def load_truth(path: Path, problem: Problem) -> Truth:
     """The true values of a problem out of a table."""
-    wanted = _key(problem)
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = {
-            row["player"]: row
-            for row in csv.DictReader(file)
-            if tuple(row[name] for name in wanted) == (*wanted.values(),)
-        }
+    if not path.is_file():
+        raise SystemExit(f"--truth {path}: no such file")
+    rows = {row["player"]: row for row in _rows(path) if _is_of(row, _key(problem))}
     if set(rows) != set(problem.players.names):
         raise SystemExit(f"{path}: has no values of this model and these examples of {problem.language}")
     ordered = [rows[name] for name in problem.players.names]
@@ -49,10 +45,8 @@ def load_truth(path: Path, problem: Problem) -> Truth:
 
 def add_truth(path: Path, problem: Problem, truth: Truth) -> None:
     """Add the true values of a problem to a table, in place of those that it had."""
-    key, kept = _key(problem), []
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            kept = [row for row in csv.DictReader(file) if tuple(row[name] for name in key) != (*key.values(),)]
+    key = _key(problem)
+    kept = [row for row in _rows(path) if not _is_of(row, key)] if path.exists() else []
     shared = {**key, "seeds": " ".join(map(str, truth.seeds)), "units": f"{truth.units:.0f}"}
     numbers = zip(problem.players.names, truth.values, truth.stderr, strict=True)
     new = [
@@ -62,6 +56,15 @@ def add_truth(path: Path, problem: Problem, truth: Truth) -> None:
         table = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         table.writeheader()
         table.writerows([*kept, *new])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _is_of(row: dict[str, str], key: dict[str, str]) -> bool:
+    return all(row.get(name) == value for name, value in key.items())
 
 
 def _key(problem: Problem) -> dict[str, str]:
