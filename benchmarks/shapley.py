@@ -339,7 +339,8 @@ def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
                 col=column,
             )
     figure.update_layout(template="plotly_white", width=1150, height=640)
-    figure.update_xaxes(type="log", title="units (passes of an example)", dtick=1)
+    budgets = sorted({each.budget for found in entries.values() for each in found})
+    figure.update_xaxes(type="log", title="units (passes of an example)", tickvals=budgets)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     figure.update_yaxes(title="mean squared error", col=1)
     figure.write_html(path, include_plotlyjs=True)
