@@ -2,14 +2,14 @@
 
 The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
 Shapley value, which all of the methods can estimate. The truth is the mean of runs of stars with several seeds, to the
-largest budget; each of these is itself compared with the others. `--save-truth` adds it to a table, `--truth` takes it
-from there instead. The truth's own squared error is taken off everybody's. A method that spent a little more or less
-than asked is compared at the same units by its error times its units, as the error of an average falls. All methods are
-tried with `--budgets`: peers value coalitions in several ways within the first, and go on with what was best for them.
-`--long` budgets are for our own methods and for the best of the peers, with fewer and with more examples, `--longest`
-ones for stars, permutation and tmab. Where a permutation of tmab's whole sample does not fit into any of them, it gets
-the units for two. With `--out` every round is kept, and the same command goes on, with larger budgets and more seeds
-too.
+largest budget, and of what `--truth` has of earlier ones; each of these runs is itself compared with all the others.
+`--save-truth` puts it into a table. The truth's own squared error is taken off everybody's. A method that spent a
+little more or less than asked is compared at the same units by its error times its units, as the error of an average
+falls. All methods are tried with `--budgets`: peers value coalitions in several ways within the first, and go on with
+what was best for them. `--long` budgets are for our own methods and for the best of the peers, with fewer and with more
+examples, `--longest` ones for stars, permutation, tmab and the best of the peers with more examples. Where a
+permutation of tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` every round is
+kept, and the same command goes on, with larger budgets and more seeds too.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
         [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE] [--bfloat16] [--out RUN]
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.truths import Truth, add_truth, load_truth
+from benchmarks.truths import Truth, add_truth, load_truth, pooled, truth_of
 from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
@@ -46,6 +46,8 @@ from headwise.tasks import find_task
 
 #: Of all methods but stars.
 SEED = 0
+#: True values that come with headwise.
+KNOWN = Path(__file__).parents[1] / "docs/results/shapley_truth.csv"
 PEERS: dict[str, Callable[..., Method]] = {
     "captum": Captum,
     "shapiq PermutationSamplingSV": partial(Shapiq, approximator="PermutationSamplingSV"),
@@ -67,7 +69,7 @@ LONG_WAYS = ("8 examples", "32 examples")
 
 @dataclass(frozen=True)
 class Plan:
-    """Units that methods are tried with: all of them, ours and the best peer, ours that go on improving."""
+    """Units that methods are tried with: all of them, ours and the best peer, those that go on improving."""
 
     budgets: list[float]
     long: list[float]
@@ -107,16 +109,17 @@ def main() -> None:
     parser.add_argument("--languages", default="zh,tr")
     parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
     parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
-    parser.add_argument("--longest", default="200000", help="units for stars, permutation and tmab")
+    parser.add_argument("--longest", default="200000", help="units for stars, permutation, tmab and the best peer")
     parser.add_argument("--seeds", default="1,2,3", help="seeds of stars: at least two, or new ones with --truth")
-    parser.add_argument("--truth", type=Path, help="take the true values from this table")
+    parser.add_argument("--truth", type=Path, help="what this table has of earlier runs counts as true too")
     parser.add_argument("--save-truth", type=Path, help="add the true values to this table")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
     parser.add_argument("--out", type=Path, help="keep what is measured in this run folder, and go on from there")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
-        options.languages, options.budgets, options.long, options.longest, options.seeds = "zh", "1500", "", "", "1,2"
+        options.languages, options.budgets, options.long, options.longest = "zh", "1500", "", ""
+        options.truth, options.seeds, options.bfloat16 = KNOWN, "99", True
     plan = Plan(numbers(options.budgets), numbers(options.long), numbers(options.longest), numbers(options.seeds, int))
     if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
         raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
@@ -125,9 +128,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
         for language in options.languages.split(","):
             problem = make_problem(options.data, language, options.bfloat16)
-            known = load_truth(options.truth, problem) if options.truth else None
-            if known and set(known.seeds) & set(plan.seeds):
-                raise SystemExit(f"--seeds: {options.truth} has values of runs with seeds {known.seeds}: take others")
+            known = [load_truth(options.truth, problem)] if options.truth else []
+            if known and set(known[0].seeds) & set(plan.seeds):
+                raise SystemExit(f"--seeds: {options.truth} has runs with the seeds {known[0].seeds}: take others")
             truth, entries[language] = compare(problem, plan, run.journal, known)
             if options.save_truth:
                 add_truth(options.save_truth, problem, truth)
@@ -152,13 +155,13 @@ def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
     return Problem(model, heads, examples, players_of(heads), ProbabilityGame(), Estimand(), language, name, settings)
 
 
-def compare(problem: Problem, plan: Plan, journal: Journal, known: Truth | None) -> tuple[Truth, list[Entry]]:
+def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) -> tuple[Truth, list[Entry]]:
     """The truth, and every method within every budget that it is tried with."""
     own, every = plan.budgets + plan.long, plan.budgets + plan.long + plan.longest
     seeds = [watch(find_method("stars"), problem, seed, every, journal) for seed in plan.seeds]
     found = [mean_entry(budget, seeds, place, known) for place, budget in enumerate(every)]
     show_stability(every, seeds)
-    truth = known or truth_of([looks[-1].scores for looks in seeds])
+    truth = pooled([*known, *(truth_of(looks[-1].scores) for looks in seeds)])
 
     def note(name: str, method: Method, chosen: Sequence[float], stretch: float = 1.0) -> Entry:
         looks = watch(method, problem, SEED, [stretch * budget for budget in chosen], journal)
@@ -178,12 +181,12 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: Truth | None)
         tried = {way: note(f"{peer}, {way}", make(units=first, **WAYS[way]), [first]) for way in FIRST_WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
     winner = min(best, key=lambda peer: best[peer][1].per_unit)
-    for budget, (peer, (way, entry)) in itertools.product(further + plan.long, best.items()):
-        if budget in plan.long and peer != winner:
+    for budget, (peer, (way, entry)) in itertools.product(further + plan.long + plan.longest, best.items()):
+        if budget not in plan.budgets and peer != winner:
             continue
         # Peers plan for whole passes, but the engine shares work between coalitions.
         stretch = entry.budget / entry.units
-        for chosen in LONG_WAYS if peer == winner else (way,):
+        for chosen in (way,) if peer != winner else LONG_WAYS[-1:] if budget in plan.longest else LONG_WAYS:
             note(f"{peer}, {chosen}", PEERS[peer](units=stretch * budget, **WAYS[chosen]), [budget], stretch)
     return truth, found
 
@@ -210,15 +213,6 @@ def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float],
     return looks
 
 
-def truth_of(runs: Sequence[HeadScores]) -> Truth:
-    """The mean of runs by their units: weights that know nothing of the values keep it unbiased."""
-    units = np.array([run.provenance.units for run in runs])
-    weights = (units / units.sum())[:, None]  # (runs, 1)
-    errors = weights * np.array([run.stderr for run in runs])  # (runs, players)
-    values, seeds = np.array([run.value for run in runs]), tuple(run.provenance.seed or 0 for run in runs)
-    return Truth((weights * values).sum(0), (errors**2).sum(0) ** 0.5, float(units.sum()), seeds)
-
-
 def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
     """The mean squared error of scores, and the share of right signs where the truth is clear."""
     values = look.scores.values()
@@ -229,11 +223,11 @@ def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
     return entry
 
 
-def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known: Truth | None) -> Entry:
-    """What stars comes to on average, every seed compared with what is known, or with the last looks of the others."""
-    entries = []
+def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known: list[Truth]) -> Entry:
+    """What stars comes to on average, every seed compared with what is known and with the last looks of the others."""
+    last, entries = [truth_of(looks[-1].scores) for looks in seeds], []
     for own, looks in enumerate(seeds):
-        truth = known or truth_of([others[-1].scores for seed, others in enumerate(seeds) if seed != own])
+        truth = pooled([*known, *last[:own], *last[own + 1 :]])
         entries.append(entry_of("stars", budget, looks[place], truth))
     means = (
         float(np.mean([getattr(each, name) for each in entries])) for name in ("units", "seconds", "error", "signs")
@@ -242,8 +236,8 @@ def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known
 
 
 def show_stability(budgets: Sequence[float], seeds: Sequence[Sequence[Look]]) -> None:
-    """Whether stars finds the same heads harmful with every seed."""
-    for place, budget in enumerate(budgets):
+    """Whether stars finds the same heads harmful with every seed, if there are several."""
+    for place, budget in enumerate(budgets if len(seeds) > 1 else ()):
         scores = [looks[place].scores for looks in seeds]
         agreement, each = stability(scores), [len(run.decided("harmful")) for run in scores]
         undecided = [len(run.decided("undecided")) for run in scores]

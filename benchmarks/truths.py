@@ -1,12 +1,14 @@
 """True values in a table, so that a method can be compared with them without the hours that they took."""
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise import HeadScores
 from headwise.heads import hash_weights
 from headwise.methods import Problem
 
@@ -29,6 +31,22 @@ class Truth:
     stderr: Array
     units: float
     seeds: tuple[int, ...]
+
+
+def truth_of(run: HeadScores) -> Truth:
+    """What one run says."""
+    seed = run.provenance.seed or 0
+    return Truth(run.values(), np.array(run.stderr), run.provenance.units, (seed,))
+
+
+def pooled(truths: Sequence[Truth]) -> Truth:
+    """The mean of several by their units: weights that know nothing of the values keep it unbiased."""
+    units = np.array([each.units for each in truths])
+    weights = (units / units.sum())[:, None]  # (truths, 1)
+    values = (weights * np.array([each.values for each in truths])).sum(0)
+    errors = weights * np.array([each.stderr for each in truths])  # (truths, players)
+    seeds = tuple(seed for each in truths for seed in each.seeds)
+    return Truth(values, (errors**2).sum(0) ** 0.5, float(units.sum()), seeds)
 
 
 def load_truth(path: Path, problem: Problem) -> Truth:
