@@ -6,10 +6,10 @@ largest budget, and of what `--truth` has of earlier ones; each of these runs is
 `--save-truth` puts it into a table. The truth's own squared error is taken off everybody's. A method that spent a
 little more or less than asked is compared at the same units by its error times its units, as the error of an average
 falls. All methods are tried with `--budgets`: peers value coalitions in several ways within the first, and go on with
-what was best for them. `--long` budgets are for our own methods and for the best of the peers, with fewer and with more
-examples, `--longest` ones for stars, permutation, tmab and the best of the peers with more examples. Where a
-permutation of tmab's whole sample does not fit into any of them, it gets the units for two. With `--out` every round is
-kept, and the same command goes on, with larger budgets and more seeds too.
+what was best for them. `--long` budgets are for our own methods and for the best of the peers, `--longest` ones for
+stars, permutation, tmab and the best of the peers. Where a permutation of tmab's whole sample does not fit into any of
+them, it gets the units for two. With `--out` every round is kept, and the same command goes on, with larger budgets and
+more seeds too.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
         [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE] [--bfloat16] [--out RUN]
@@ -17,7 +17,6 @@ kept, and the same command goes on, with larger budgets and more seeds too.
 """
 
 import argparse
-import itertools
 import json
 import tempfile
 import time
@@ -59,12 +58,12 @@ PEERS: dict[str, Callable[..., Method]] = {
 WAYS: dict[str, dict[str, Any]] = {
     "a new example each": {"examples_per_coalition": 1, "fresh": True},
     "8 examples": {"examples_per_coalition": 8},
-    "32 examples": {"examples_per_coalition": 32},
+    "an example at a time": {"examples_per_coalition": 1},
 }
-#: What peers are tried with in the first budget.
-FIRST_WAYS = ("a new example each", "8 examples")
-#: What the best of them is tried with in larger ones, in which 8 examples may be too few to stand for all.
-LONG_WAYS = ("8 examples", "32 examples")
+#: An estimate for each example, and the mean of these: how explanations of inputs are mostly averaged.
+ONE_BY_ONE = "an example at a time"
+#: Permutations' worth of coalitions that such an estimate takes: a regression wants more than one.
+WALKS = {"captum": 1, "shapiq PermutationSamplingSV": 1}
 
 
 @dataclass(frozen=True)
@@ -175,20 +174,36 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) 
     note("permutation", find_method("permutation"), every)
     note("tmab", tmab, plan.budgets + with_two_walks(plan.long + plan.longest, tmab.start(problem, SEED).next_units))
     note("tmab, 32 examples", find_method("tmab", sample=32), plan.budgets)
+    compare_peers(problem, plan, note)
+    return truth, found
+
+
+def compare_peers(problem: Problem, plan: Plan, note: Callable[..., Entry]) -> None:
+    """Every peer in every way within the first budget, its best way in others, the best peer in all of them."""
     first, *further = plan.budgets
+    most = max(plan.budgets + plan.long + plan.longest)
     best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
-    for peer, make in PEERS.items():
-        tried = {way: note(f"{peer}, {way}", make(units=first, **WAYS[way]), [first]) for way in FIRST_WAYS}
+    for peer in PEERS:
+        tried = {way: note(f"{peer}, {way}", make_peer(peer, way, problem, first, most), [first]) for way in WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
     winner = min(best, key=lambda peer: best[peer][1].per_unit)
-    for budget, (peer, (way, entry)) in itertools.product(further + plan.long + plan.longest, best.items()):
-        if budget not in plan.budgets and peer != winner:
+    for peer, (way, entry) in best.items():
+        going = further + (plan.long + plan.longest if peer == winner else [])
+        if way == ONE_BY_ONE:
+            note(f"{peer}, {way}", make_peer(peer, way, problem, first, most), going)
             continue
         # Peers plan for whole passes, but the engine shares work between coalitions.
         stretch = entry.budget / entry.units
-        for chosen in (way,) if peer != winner else LONG_WAYS[-1:] if budget in plan.longest else LONG_WAYS:
-            note(f"{peer}, {chosen}", PEERS[peer](units=stretch * budget, **WAYS[chosen]), [budget], stretch)
-    return truth, found
+        for budget in going:
+            note(f"{peer}, {way}", make_peer(peer, way, problem, stretch * budget, most), [budget], stretch)
+
+
+def make_peer(peer: str, way: str, problem: Problem, units: float, most: float) -> Method:
+    """A peer that values coalitions in one of the ways; one that can go on is told the largest budget of all."""
+    if way != ONE_BY_ONE:
+        return PEERS[peer](units=units, **WAYS[way])
+    coalitions = WALKS.get(peer, 2) * (len(problem.players) + 1)
+    return PEERS[peer](units=most, coalitions=coalitions, **WAYS[way])
 
 
 def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float], journal: Journal) -> list[Look]:

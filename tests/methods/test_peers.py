@@ -80,6 +80,18 @@ def test_fresh_examples_add_noise_and_no_bias(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
+def test_estimates_on_an_example_each_are_averaged_and_know_their_errors(peer: Peer) -> None:
+    problem = simulate(players=5, examples=40, noise=0.5)
+    one_by_one = change(peer, units=24 * 400, examples_per_coalition=1, coalitions=24)
+    found = score(one_by_one, problem, Budget(), seed=3)
+    # shapiq's estimators that value no coalition twice have a small bias of their own with so few.
+    assert (np.abs(found.values() - problem.exact) < 4 * np.array(found.stderr) + 0.01).all()
+    assert found.provenance.units <= 24 * 400
+    assert found.count[0] > 24 * 399
+    assert score(one_by_one, problem, Budget(24 * 100), seed=3).provenance.units <= 24 * 100
+
+
+@pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("units", [8 * 7, 8 * 31 + 5, 8 * 1000])
 def test_the_budget_is_never_overspent(peer: Peer, units: float) -> None:
     problem = simulate(players=6, examples=20, layers=1)
@@ -107,6 +119,10 @@ def test_what_a_peer_cannot_do_is_said_in_a_sentence(peer: Peer) -> None:
         peer.start(simulate(share=0.5), 0)
     with pytest.raises(HeadwiseError, match=r"value 5 coalitions of 8 examples, but .* needs 9 for 8 players"):
         change(peer, units=40).start(simulate(), 0)
+    with pytest.raises(HeadwiseError, match=r"value 12 coalitions of 8 examples, but .* needs 20 for 8 players"):
+        change(peer, units=96, coalitions=20).start(simulate(), 0)
+    with pytest.raises(HeadwiseError, match=r"needs 9 for 8 players"):
+        change(peer, units=960, coalitions=5).start(simulate(), 0)
 
 
 @pytest.mark.parametrize("peer", PEERS)

@@ -1,12 +1,12 @@
 """Other libraries' estimators on our problems: shapiq and captum, for comparison and for what else they offer.
 
-Both know a game as a function of coalitions, so a coalition is worth the mean over several examples. Both estimate the
-full Shapley value alone, give no standard error, and decide nothing.
+Both know a game as a function of coalitions, so a coalition is worth the mean over several examples; or they explain
+one example after the other, and the mean of these explanations counts. Both estimate the full Shapley value alone, and
+decide nothing.
 """
 
 import importlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
@@ -19,9 +19,11 @@ from torch import Tensor
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.permutation import mean_and_error
 from headwise.methods.results import UNDECIDED, make_scores
 from headwise.methods.tmab import draw_sample
 from headwise.scores import HeadScores
+from headwise.stats import EmpiricalBernstein
 
 Array = NDArray[np.float64]
 Approximator = Literal["PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM"]
@@ -70,6 +72,8 @@ class _Peer(Protocol):
     def examples_per_coalition(self) -> int: ...
     @property
     def fresh(self) -> bool: ...
+    @property
+    def coalitions(self) -> int: ...
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
         """The values of all players, (players,), out of so many coalitions at most."""
 
@@ -83,6 +87,8 @@ class Shapiq:
         approximator: `PermutationSamplingSV`, `KernelSHAP`, `UnbiasedKernelSHAP` or `SVARM`.
         examples_per_coalition: Examples that a coalition is valued on.
         fresh: New examples for every coalition in place of one sample for all.
+        coalitions: Coalitions of one estimate: estimates on samples of their own follow one another and are averaged.
+            0 for a single estimate of as many as the units allow for.
 
     Example:
         >>> Shapiq(units=5000, approximator="SVARM").name
@@ -93,6 +99,7 @@ class Shapiq:
     approximator: Approximator = "KernelSHAP"
     examples_per_coalition: int = 32
     fresh: bool = False
+    coalitions: int = 0
     name: str = "shapiq"
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
@@ -125,6 +132,8 @@ class Captum:
         units: What may be spent; the number of permutations has to be known beforehand.
         examples_per_coalition: Examples that a coalition is valued on.
         fresh: New examples for every coalition in place of one sample for all.
+        coalitions: Coalitions of one estimate: estimates on samples of their own follow one another and are averaged.
+            0 for a single estimate of as many as the units allow for.
 
     Example:
         >>> Captum(units=5000).name
@@ -134,6 +143,7 @@ class Captum:
     units: float = 10_000.0
     examples_per_coalition: int = 32
     fresh: bool = False
+    coalitions: int = 0
     name: str = "captum"
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
@@ -158,7 +168,7 @@ class Captum:
 
 
 class PeerRounds:
-    """A peer at work: one round, since it cannot be interrupted.
+    """A peer at work: a round is an estimate, which cannot be interrupted.
 
     Args:
         method: The method.
@@ -168,20 +178,21 @@ class PeerRounds:
 
     def __init__(self, method: _Peer, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
-        self.arrays: Arrays | None = None
         players = len(problem.players)
+        self.moments = EmpiricalBernstein.start(players)
+        self.asked, self.spent = 0, 0.0
         if problem.estimand.share:
             raise HeadwiseError(f"{method.name} estimates the full value only, not {problem.estimand.name}")
-        if self.coalitions < players + 1:
+        if self.coalitions < players + 1 or self.next_units > method.units:
             raise HeadwiseError(
-                f"{method.units:g} units value {self.coalitions} coalitions of {self._size} examples, "
-                f"but {method.name} needs {players + 1} for {players} players"
+                f"{method.units:g} units value {int(method.units // self._size)} coalitions of {self._size} examples, "
+                f"but {method.name} needs {max(method.coalitions, players + 1)} for {players} players"
             )
 
     @property
     def coalitions(self) -> int:
-        """How many coalitions the units allow for, each example of each a whole unit."""
-        return int(self.method.units // self._size)
+        """How many coalitions an estimate may take: what is asked for, or all the units, each example a whole one."""
+        return self.method.coalitions or int(self.method.units // self._size)
 
     @property
     def _size(self) -> int:
@@ -190,40 +201,47 @@ class PeerRounds:
 
     @property
     def done(self) -> bool:
-        """Whether the round is there."""
-        return self.arrays is not None
+        """Whether the units do not allow for another estimate."""
+        single = not self.method.coalitions
+        return self.asked > 0 and (single or self.spent + self.next_units > self.method.units)
 
     @property
     def next_units(self) -> float:
         """Every coalition on every example."""
         return float(self.coalitions * self._size)
 
-    def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - one round, so always the first
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """Let the peer work."""
-        values = CoalitionValues(self.problem, self.method.examples_per_coalition, self.seed, self.method.fresh)
-        found = self.method.solve(values, len(self.problem.players), self.coalitions, self.seed)
+        seed = self._seed(first_draw)
+        values = CoalitionValues(self.problem, self.method.examples_per_coalition, seed, self.method.fresh)
+        found = self.method.solve(values, len(self.problem.players), self.coalitions, seed)
         units = np.array(values.engine.cost.units)
         return {"values": found, "coalitions": np.array(values.asked), "units": units}, values.asked
 
+    def _seed(self, first_draw: int) -> int:
+        """A seed of each estimate's own; that of the only one is the run's."""
+        return _small_seed(self.seed, first_draw) if self.method.coalitions else self.seed
+
     def absorb(self, arrays: Arrays) -> None:
-        """Take in what the peer found."""
-        self.arrays = arrays
+        """Take in an estimate."""
+        self.moments = self.moments.update(np.arange(len(self.problem.players)), arrays["values"])
+        self.asked, self.spent = self.asked + int(arrays["coalitions"]), self.spent + float(arrays["units"])
 
     @property
     def word(self) -> str:
         """How much there is."""
-        return "nothing yet" if self.arrays is None else f"{int(self.arrays['coalitions'])} coalitions"
+        return f"{self.asked} coalitions" if self.asked else "nothing yet"
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """What the peer found."""
+        """The mean of the estimates; its standard error is known if there are several."""
         n = len(self.problem.players)
-        known: Mapping[str, Any] = self.arrays or {"values": np.full(n, np.nan), "coalitions": 0}
+        mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
             self.method.name,
-            known["values"],
-            np.full(n, np.nan),
-            np.full(n, known["coalitions"]),
+            mean,
+            stderr,
+            np.full(n, self.asked),
             UNDECIDED * n,
             units,
             seed,
@@ -309,9 +327,9 @@ def _tensor_values(values: CoalitionValues, gates: Tensor) -> Tensor:
     return torch.from_numpy(values(gates.numpy() > 0.5)).float()
 
 
-def _small_seed(seed: int) -> int:
+def _small_seed(seed: int, draw: int = 0) -> int:
     """A seed that any generator takes, out of any whole number."""
-    return int(Draws(seed, "peers").uniform(0, 1, 1)[0, 0] * 2**32)
+    return int(Draws(seed, "peers").uniform(draw, 1, 1)[0, 0] * 2**32)
 
 
 def _import(module: str) -> Any:
