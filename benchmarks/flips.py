@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from benchmarks.shapley import make_problem
 from headwise import HeadwiseError
 from headwise.draws import Draws
+from headwise.games import AccuracyGame
+from headwise.games.pair import PairGame
 from headwise.methods import Problem
 from headwise.methods.walks import flip_signs
 
@@ -31,8 +33,32 @@ TOGETHER = 16
 
 
 @dataclass(frozen=True)
+class Flipped:
+    """Bases with all of their gradients and flips.
+
+    Attributes:
+        bases: Who is on at each base, (bases, players).
+        gradients: Gradients of the soft value by every gate, (bases, players).
+        values: Value and hard value of each base, (bases, 2).
+        flipped: The same with each player flipped, (bases, players, 2).
+        units: What the flip of each player costs, (players,).
+    """
+
+    bases: NDArray[np.bool_]
+    gradients: Array
+    values: Array
+    flipped: Array
+    units: Array
+
+    @property
+    def marginals(self) -> Array:
+        """What each player adds at each base, (bases, players)."""
+        return (self.flipped[..., 0] - self.values[:, :1]) * flip_signs(self.bases)
+
+
+@dataclass(frozen=True)
 class Found:
-    """Variances over bases and examples, (players,) each: of flips, of what gradients say of them, of the rest.
+    """Variances over bases and examples, (players,) each.
 
     Attributes:
         flips: Of the marginals that flips show.
@@ -74,8 +100,8 @@ def main() -> None:
         options.languages, options.bases = "zh", 64
     figures = {}
     for language in options.languages.split(","):
-        found = measure(make_problem(options.data, language, options.bfloat16), options.bases)
-        show(language, found)
+        found = explain(measure(make_problem(options.data, language, options.bfloat16), options.bases))
+        show_found(language, found)
         figures[language] = {
             "explained": round(found.share, 3),
             **{way: float(f"{least:.3g}") for way, least in found.least.items()},
@@ -83,22 +109,26 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-def measure(problem: Problem, count: int) -> Found:
+def measure(problem: Problem, count: int) -> Flipped:
     """Gradients and all flips at so many random bases."""
-    n, engine = len(problem.players), problem.engine()
+    n, engine = len(problem.players), problem.engine(PairGame(problem.game, AccuracyGame()))
     bases = Draws(0, "flips").coalitions(0, count, n)
     index = np.arange(count) % len(problem.examples)
-    gradients = engine.gradients(bases, index)[1].numpy().astype(np.float64)  # (bases, players)
-    players = np.tile(np.arange(n), (count, 1))
-    marginals = np.empty((count, n))
+    gradients = problem.engine().gradients(bases, index)[1].numpy().astype(np.float64)
+    values, flipped = np.empty((count, 2)), np.empty((count, n, 2))
     for start in range(0, count, TOGETHER):
         rows = slice(start, start + TOGETHER)
-        found = engine.flips(bases[rows], index[rows], players[rows])
-        marginals[rows] = (found.flipped - found.base[:, None]).numpy() * flip_signs(bases[rows])
+        found = engine.flips(bases[rows], index[rows], np.tile(np.arange(n), (len(bases[rows]), 1)))
+        values[rows], flipped[rows] = found.base.numpy(), found.flipped.numpy()
         print(f"\r{problem.language}: {min(start + TOGETHER, count)} of {count} bases", end="", flush=True)
     print()
-    said = foretold(bases, gradients, marginals)
-    return Found(marginals.var(0), said.var(0), (marginals - said).var(0), engine.flip_units)
+    return Flipped(bases, gradients, values, flipped, engine.flip_units)
+
+
+def explain(flipped: Flipped) -> Found:
+    """How much of the flips gradients explain."""
+    marginals, said = flipped.marginals, foretold(flipped.bases, flipped.gradients, flipped.marginals)
+    return Found(marginals.var(0), said.var(0), (marginals - said).var(0), flipped.units)
 
 
 def foretold(bases: NDArray[np.bool_], gradients: Array, marginals: Array) -> Array:
@@ -116,7 +146,7 @@ def _spread(variance: Array, units: Array) -> float:
     return float(np.sqrt(variance * units).sum())
 
 
-def show(language: str, found: Found) -> None:
+def show_found(language: str, found: Found) -> None:
     """What was found of a language."""
     shares = found.rest / np.where(found.flips > 0, found.flips, 1.0)
     twenty = np.sort(found.rest)[::-1][:20].sum() / found.rest.sum()

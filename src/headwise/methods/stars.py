@@ -129,11 +129,8 @@ class StarRounds:
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """A round: gradients at all bases, flips at one of each block."""
-        method, n = self.method, len(self.problem.players)
-        count = method.bases * method.gradients
-        draws = Draws(self.seed, "stars")
-        bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
-        index = draws.examples(first_draw, count, len(self.problem.examples))
+        count = self.method.bases * self.method.gradients
+        bases, index = self.draw_bases(first_draw, count)
         # From nothing, so that a resumed run sums the same numbers.
         self.gradient_engine.cost = self.flip_engine.cost = Cost()
         _, slopes = self.gradient_engine.gradients(bases, index)
@@ -146,6 +143,12 @@ class StarRounds:
         arrays = {**sums, **self._reduce(bases, gradients, stars, odds, players, marginals)}
         units = self.gradient_engine.cost.units + self.flip_engine.cost.units
         return {**arrays, "units": np.array(units)}, count
+
+    def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Coalitions (bases, players) and the example of each, (bases,)."""
+        draws, n = Draws(self.seed, "stars"), len(self.problem.players)
+        bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
+        return bases, draws.examples(first_draw, count, len(self.problem.examples))
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the sums of a round."""

@@ -1,0 +1,144 @@
+"""Whether decisions of stars hold on real flips: runs on a game whose values are known, looked at after every round.
+
+The game is made of what e5-small-pos really does: coalitions with all gradients and all flips, measured once, and then
+drawn from over and over. Their means are the true values, so that every decision can be judged. Stars does all that it
+does otherwise: slopes, allocation, weights, standard errors, decisions. The goal is a wrong decision, at any time, in
+no more runs than the error rate says.
+
+    python -m benchmarks.coverage [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--bases 520] [--runs 300]
+        [--budget 20000] [--bfloat16]
+"""
+
+import argparse
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.flips import Flipped, explain, measure, show_found
+from benchmarks.shapley import make_problem
+from headwise import HeadwiseError
+from headwise.draws import Draws
+from headwise.engine import Cost, Engine
+from headwise.engine.local import Flips, Index, Masks
+from headwise.methods import Problem
+from headwise.methods.stars import StarRounds, Stars
+
+SIGNS = {"harmful": -1, "undecided": 0, "helpful": 1}
+
+
+class KnownEngine(Engine):
+    """Answers from what was measured, and counts as if it had been measured anew; examples are the bases themselves."""
+
+    def __init__(self, known: Flipped) -> None:
+        self.known, self.cost = known, Cost()
+
+    def gradients(self, masks: Masks, example_index: Index) -> tuple[Tensor, Tensor]:
+        """The gradients at bases."""
+        self.cost += Cost(units=2.0 * len(masks))
+        rows = np.asarray(example_index)
+        return torch.from_numpy(self.known.values[rows, 0]), torch.from_numpy(self.known.gradients[rows])
+
+    def flips(self, base_masks: Masks, example_index: Index, players: Index) -> Flips:
+        """The values of bases and flips."""
+        rows, who = np.asarray(example_index), np.asarray(players)
+        self.cost += Cost(units=len(base_masks) + float(self.flip_units[who].sum()))
+        flipped = np.take_along_axis(self.known.flipped[rows], who[..., None], axis=1)
+        return Flips(torch.from_numpy(self.known.values[rows]), torch.from_numpy(flipped))
+
+    @property
+    def flip_units(self) -> NDArray[np.float64]:
+        """What the flip of each player costs, (players,)."""
+        return self.known.units
+
+
+@dataclass(frozen=True)
+class KnownProblem(Problem):
+    """A problem whose answers have been measured."""
+
+    known: Flipped = field(kw_only=True)
+
+    def engine(self, game: Any = None) -> Engine:  # noqa: ARG002 - it knows both games that stars asks about
+        """An engine that knows the answers."""
+        return KnownEngine(self.known)
+
+
+class KnownRounds(StarRounds):
+    """Stars at work on bases that have been measured."""
+
+    def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Some of them, each as likely as any other."""
+        assert isinstance(self.problem, KnownProblem)
+        bases = self.problem.known.bases
+        rows = Draws(self.seed, "known bases").examples(first_draw, count, len(bases))
+        return bases[rows], rows
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run: whether any decision was ever wrong, how many there were, and mean squared errors in SE."""
+
+    wrong: bool
+    decided: int
+    squared: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one language, few bases and runs: under 2 minutes")
+    parser.add_argument("--data", default="phrasebook")
+    parser.add_argument("--languages", default="zh,tr")
+    parser.add_argument("--bases", type=int, default=520, help="random coalitions, each with all of its flips")
+    parser.add_argument("--runs", type=int, default=300, help="runs of stars in each language, with a seed each")
+    parser.add_argument("--budget", type=float, default=20_000, help="units of a run, as if it had measured them")
+    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
+    options = parser.parse_args()
+    if options.quick:
+        options.languages, options.bases, options.runs = "zh", 64, 40
+    figures = {}
+    for language in options.languages.split(","):
+        problem = make_problem(options.data, language, options.bfloat16)
+        flipped = measure(problem, options.bases)
+        show_found(language, explain(flipped))
+        parts = {part.name: getattr(problem, part.name) for part in fields(Problem)}
+        known = KnownProblem(**parts, known=flipped)
+        outcomes = [run(known, seed, options.budget) for seed in range(options.runs)]
+        figures[language] = show(language, outcomes)
+    print(json.dumps(figures))
+
+
+def run(problem: KnownProblem, seed: int, budget: float) -> Outcome:
+    """One run, looked at after every round."""
+    truth = problem.known.marginals.mean(0)
+    rounds, units, drawn, wrong = KnownRounds(Stars(), problem, seed), 0.0, 0, False
+    while units + rounds.next_units <= budget and not rounds.done:
+        arrays, count = rounds.draw(drawn)
+        rounds.absorb(arrays)
+        units, drawn = units + float(arrays["units"]), drawn + count
+        signs = np.array([SIGNS[decision] for decision in rounds.decisions()])
+        wrong |= bool((signs * truth < 0).any())
+    value, error = rounds.estimates()
+    return Outcome(wrong, int((signs != 0).sum()), float(np.mean(((value[0] - truth) / error[0]) ** 2)))
+
+
+def show(language: str, outcomes: list[Outcome]) -> dict[str, float]:
+    """What came of all runs of a language."""
+    wrong, decided, squared = (
+        float(np.mean([getattr(each, name) for each in outcomes])) for name in ("wrong", "decided", "squared")
+    )
+    print(
+        f"{language}: a wrong decision in {wrong:.1%} of {len(outcomes)} runs (stated: {Stars().error_rate:.0%}), "
+        f"{decided:.1f} of 144 heads decided, mean square of errors in standard errors {squared:.2f}"
+    )
+    return {"wrong": wrong, "decided": round(decided, 1), "squared_errors": round(squared, 3)}
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HeadwiseError as error:
+        raise SystemExit(str(error)) from None
