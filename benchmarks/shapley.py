@@ -11,9 +11,9 @@ stars, permutation, tmab and the best of the peers. Where a permutation of tmab'
 them, it gets the units for two. With `--out` every round is kept, and the same command goes on, with larger budgets and
 more seeds too.
 
-    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--budgets 5000,20000]
-        [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE] [--bfloat16] [--out RUN]
-        [--plot FILE]
+    python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--methods tmab,captum]
+        [--budgets 5000,20000] [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE]
+        [--bfloat16] [--out RUN] [--plot FILE]
 """
 
 import argparse
@@ -54,6 +54,8 @@ PEERS: dict[str, Callable[..., Method]] = {
     "shapiq UnbiasedKernelSHAP": partial(Shapiq, approximator="UnbiasedKernelSHAP"),
     "shapiq SVARM": partial(Shapiq, approximator="SVARM"),
 }
+#: What stars is compared with.
+METHODS = ("gradient-screen", "permutation", "tmab", "captum", "shapiq")
 #: Ways to value a coalition: the best of them counts.
 WAYS: dict[str, dict[str, Any]] = {
     "a new example each": {"examples_per_coalition": 1, "fresh": True},
@@ -68,12 +70,26 @@ WALKS = {"captum": 1, "shapiq PermutationSamplingSV": 1}
 
 @dataclass(frozen=True)
 class Plan:
-    """Units that methods are tried with: all of them, ours and the best peer, those that go on improving."""
+    """What to compare with stars.
 
+    Attributes:
+        methods: How the names of the methods begin.
+        budgets: Units that all of them are tried with.
+        long: Units for our own ones and the best peer.
+        longest: Units for those that go on improving.
+        seeds: Seeds of stars.
+    """
+
+    methods: tuple[str, ...]
     budgets: list[float]
     long: list[float]
     longest: list[float]
     seeds: list[int]
+
+    @property
+    def peers(self) -> list[str]:
+        """The names of the peers among the methods."""
+        return [peer for peer in PEERS if peer.startswith(self.methods)]
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
+    parser.add_argument("--methods", default=",".join(METHODS), help="what to compare stars with")
     parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
     parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
     parser.add_argument("--longest", default="200000", help="units for stars, permutation, tmab and the best peer")
@@ -119,7 +136,10 @@ def main() -> None:
     if options.quick:
         options.languages, options.budgets, options.long, options.longest = "zh", "1500", "", ""
         options.truth, options.seeds, options.bfloat16 = KNOWN, "99", True
-    plan = Plan(numbers(options.budgets), numbers(options.long), numbers(options.longest), numbers(options.seeds, int))
+    if unknown := set(options.methods.split(",")) - set(METHODS):
+        raise SystemExit(f"--methods: there is no {sorted(unknown)[0]!r}: choose of {', '.join(METHODS)}")
+    budgets, long, longest = (numbers(each) for each in (options.budgets, options.long, options.longest))
+    plan = Plan(tuple(options.methods.split(",")), budgets, long, longest, numbers(options.seeds, int))
     if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
         raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
     entries: dict[str, list[Entry]] = {}
@@ -170,11 +190,18 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) 
         return found[-1]
 
     tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
-    note("gradient-screen", find_method("gradient-screen"), own)
-    note("permutation", find_method("permutation"), every)
-    note("tmab", tmab, plan.budgets + with_two_walks(plan.long + plan.longest, tmab.start(problem, SEED).next_units))
-    note("tmab, 32 examples", find_method("tmab", sample=32), plan.budgets)
-    compare_peers(problem, plan, note)
+    walked = plan.budgets + with_two_walks(plan.long + plan.longest, tmab.start(problem, SEED).next_units)
+    ours = {
+        "gradient-screen": (find_method("gradient-screen"), own),
+        "permutation": (find_method("permutation"), every),
+        "tmab": (tmab, walked),
+        "tmab, 32 examples": (find_method("tmab", sample=32), plan.budgets),
+    }
+    for name, (method, budgets) in ours.items():
+        if name.startswith(plan.methods):
+            note(name, method, budgets)
+    if plan.peers:
+        compare_peers(problem, plan, note)
     return truth, found
 
 
@@ -183,7 +210,7 @@ def compare_peers(problem: Problem, plan: Plan, note: Callable[..., Entry]) -> N
     first, *further = plan.budgets
     most = max(plan.budgets + plan.long + plan.longest)
     best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
-    for peer in PEERS:
+    for peer in plan.peers:
         tried = {way: note(f"{peer}, {way}", make_peer(peer, way, problem, first, most), [first]) for way in WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
     winner = min(best, key=lambda peer: best[peer][1].per_unit)
@@ -311,14 +338,14 @@ def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
         done = [each for each in found if np.isfinite(each.error)]  # tmab may not have had the units for a permutation
         stars = {each.budget: each.per_unit for each in done if each.method == "stars"}
         peers = [each for each in done if each.method.startswith(("shapiq", "captum"))]
-        most = max(each.budget for each in peers)
-        to_peer.append(min(each.per_unit for each in peers if each.budget == most) / stars[most])
+        most = max((each.budget for each in peers), default=0.0)
+        to_peer += [min(each.per_unit for each in peers if each.budget == most) / stars[most]] if peers else []
         walked = [each for each in done if each.method == "tmab"]
         to_tmab += [walked[-1].per_unit / stars[min(walked[-1].budget, max(stars))]] if walked else []
         signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
     return {
         "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,
-        "error_ratio_to_best_peer": round(min(to_peer), 1),
+        "error_ratio_to_best_peer": round(min(to_peer), 1) if to_peer else None,
         "sign_agreement_60k": min(signs) if signs else None,
     }
 
