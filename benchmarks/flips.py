@@ -1,16 +1,18 @@
-"""What gradients foretell of flips, and how near stars can come to the truth with both.
+"""What gradients foretell of flips, and how near the truth stars can come with both.
 
 The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads. At random coalitions,
 every example in turn, all gradients are compared with all flips: which share of the variance of flips they explain,
-with a slope for each head where it is on and one where it is off. From the variances follows the least squared error
-that a unit can buy, were they known beforehand and flips dealt out by them: with gradients at some bases and flips at
-others as stars do it, with flips alone, and with as many flips of every head as of any other, which is what walks along
-permutations do. An error that falls with units is given as squared error times units, the mean over heads.
+with slopes from the other half of the bases for each head where it is on and where it is off. From the variances
+follows the squared error that a unit would buy if they were known beforehand and flips dealt out by them alone, none of
+them for the sake of decisions: with gradients and flips as stars has them, with flips alone, and with as many flips of
+every head as of any other, which is what walks along permutations do. An error that falls with units is given as
+squared error times units, the mean over heads.
 
     python -m benchmarks.flips [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--bases 520] [--bfloat16]
 """
 
 import argparse
+import itertools
 import json
 from dataclasses import dataclass
 
@@ -23,11 +25,12 @@ from headwise.draws import Draws
 from headwise.games import AccuracyGame
 from headwise.games.pair import PairGame
 from headwise.methods import Problem
+from headwise.methods.stars import ANY
 from headwise.methods.walks import flip_signs
 
 Array = NDArray[np.float64]
-#: Units of a gradient at a base.
-GRADIENT = 2.0
+#: Units of a gradient, and of its part in the pass of the one base of four that has flips.
+GRADIENT = 2.25
 #: Bases whose flips are valued in one go.
 TOGETHER = 16
 
@@ -64,12 +67,14 @@ class Found:
         flips: Of the marginals that flips show.
         explained: Of what gradients say.
         rest: Of what they leave.
+        weighed: Of what they leave, with flips rather at bases with large gradients, as stars chooses them.
         units: What a flip of each player costs, (players,).
     """
 
     flips: Array
     explained: Array
     rest: Array
+    weighed: Array
     units: Array
 
     @property
@@ -78,11 +83,11 @@ class Found:
         return float(1 - self.rest.sum() / self.flips.sum())
 
     @property
-    def least(self) -> dict[str, float]:
-        """The least squared error times units, the mean over heads, by the way that units are spent."""
+    def within_reach(self) -> dict[str, float]:
+        """Squared error times units, the mean over heads, by the way that units are spent."""
         gradients = np.sqrt(GRADIENT * self.explained.sum())
         return {
-            "stars": float((gradients + _spread(self.rest, self.units)) ** 2) / len(self.flips),
+            "stars": float((gradients + _spread(self.weighed, self.units)) ** 2) / len(self.flips),
             "flips alone": float(_spread(self.flips, self.units) ** 2) / len(self.flips),
             "all heads alike": float(self.flips.sum() * self.units.sum()) / len(self.flips),
         }
@@ -102,10 +107,8 @@ def main() -> None:
     for language in options.languages.split(","):
         found = explain(measure(make_problem(options.data, language, options.bfloat16), options.bases))
         show_found(language, found)
-        figures[language] = {
-            "explained": round(found.share, 3),
-            **{way: float(f"{least:.3g}") for way, least in found.least.items()},
-        }
+        errors = {way: float(f"{error:.3g}") for way, error in found.within_reach.items()}
+        figures[language] = {"explained": round(found.share, 3), **errors}
     print(json.dumps(figures))
 
 
@@ -127,17 +130,21 @@ def measure(problem: Problem, count: int) -> Flipped:
 
 def explain(flipped: Flipped) -> Found:
     """How much of the flips gradients explain."""
-    marginals, said = flipped.marginals, foretold(flipped.bases, flipped.gradients, flipped.marginals)
-    return Found(marginals.var(0), said.var(0), (marginals - said).var(0), flipped.units)
+    marginals, said = flipped.marginals, foretold(flipped)
+    left = marginals - said
+    size = np.abs(flipped.gradients).sum(1)  # (bases,)
+    odds = ANY + (1 - ANY) * size / size.mean()
+    return Found(marginals.var(0), said.var(0), left.var(0), (left**2 / odds[:, None]).mean(0), flipped.units)
 
 
-def foretold(bases: NDArray[np.bool_], gradients: Array, marginals: Array) -> Array:
-    """What gradients say of marginals, by the slopes that suit them best, (bases, players)."""
-    said = np.zeros_like(gradients)
-    for here in (bases, ~bases):
-        own = np.where(here, gradients, 0.0)
-        squares = (own**2).sum(0)
-        said += own * (own * marginals).sum(0) / np.where(squares > 0, squares, 1.0)
+def foretold(flipped: Flipped) -> Array:
+    """What gradients say of marginals, by the slopes that suit the other half of the bases best, (bases, players)."""
+    said, half = np.zeros_like(flipped.gradients), np.arange(len(flipped.bases)) % 2 == 0
+    for here, (own, other) in itertools.product((flipped.bases, ~flipped.bases), ((half, ~half), (~half, half))):
+        gradients = np.where(here, flipped.gradients, 0.0)
+        squares = (gradients[other] ** 2).sum(0)
+        slopes = (gradients * flipped.marginals)[other].sum(0) / np.where(squares > 0, squares, 1.0)  # (players,)
+        said[own] += gradients[own] * slopes
     return said
 
 
@@ -154,8 +161,8 @@ def show_found(language: str, found: Found) -> None:
         f"{language}: gradients explain {found.share:.0%} of the variance of flips, "
         f"{1 - np.median(shares):.0%} of the median head's; 20 heads have {twenty:.0%} of what they leave"
     )
-    for way, error in found.least.items():
-        print(f"{language}: least squared error times units, {way}: {error:.2e}")
+    for way, error in found.within_reach.items():
+        print(f"{language}: squared error times units within reach of {way}: {error:.2e}")
 
 
 if __name__ == "__main__":

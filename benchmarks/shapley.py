@@ -18,6 +18,7 @@ more seeds too.
 
 import argparse
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ class Plan:
     """What to compare with stars.
 
     Attributes:
-        methods: How the names of the methods begin.
+        methods: Names of the methods; their variants begin with them.
         budgets: Units that all of them are tried with.
         long: Units for our own ones and the best peer.
         longest: Units for those that go on improving.
@@ -136,13 +137,18 @@ def main() -> None:
     if options.quick:
         options.languages, options.budgets, options.long, options.longest = "zh", "1500", "", ""
         options.truth, options.seeds, options.bfloat16 = KNOWN, "99", True
+    if options.save_truth and (options.quick or options.save_truth == options.truth):
+        raise SystemExit(
+            "--save-truth: not with --quick, nor into the table of --truth: the same command could not go on"
+        )
     if unknown := set(options.methods.split(",")) - set(METHODS):
-        raise SystemExit(f"--methods: there is no {sorted(unknown)[0]!r}: choose of {', '.join(METHODS)}")
+        raise SystemExit(f"--methods: there is no {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
     budgets, long, longest = (numbers(each) for each in (options.budgets, options.long, options.longest))
     plan = Plan(tuple(options.methods.split(",")), budgets, long, longest, numbers(options.seeds, int))
     if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
         raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
     entries: dict[str, list[Entry]] = {}
+    found: dict[str, tuple[Problem, Truth]] = {}
     config = {"seed": SEED, "data": options.data, "bfloat16": options.bfloat16}
     with tempfile.TemporaryDirectory() as draft, open_run(options.out or draft, config) as run:
         for language in options.languages.split(","):
@@ -151,9 +157,10 @@ def main() -> None:
             if known and set(known[0].seeds) & set(plan.seeds):
                 raise SystemExit(f"--seeds: {options.truth} has runs with the seeds {known[0].seeds}: take others")
             truth, entries[language] = compare(problem, plan, run.journal, known)
-            if options.save_truth:
-                add_truth(options.save_truth, problem, truth)
+            found[language] = problem, truth
             show(language, problem, truth, entries[language])
+    for problem, truth in found.values() if options.save_truth else ():
+        add_truth(options.save_truth, problem, truth)
     if options.plot is not None:
         draw_plot(entries, options.plot)
     print(json.dumps(summary(entries)))
@@ -208,29 +215,28 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) 
 def compare_peers(problem: Problem, plan: Plan, note: Callable[..., Entry]) -> None:
     """Every peer in every way within the first budget, its best way in others, the best peer in all of them."""
     first, *further = plan.budgets
-    most = max(plan.budgets + plan.long + plan.longest)
     best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
     for peer in plan.peers:
-        tried = {way: note(f"{peer}, {way}", make_peer(peer, way, problem, first, most), [first]) for way in WAYS}
+        tried = {way: note(f"{peer}, {way}", make_peer(peer, way, problem, first), [first]) for way in WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
     winner = min(best, key=lambda peer: best[peer][1].per_unit)
     for peer, (way, entry) in best.items():
         going = further + (plan.long + plan.longest if peer == winner else [])
         if way == ONE_BY_ONE:
-            note(f"{peer}, {way}", make_peer(peer, way, problem, first, most), going)
+            note(f"{peer}, {way}", make_peer(peer, way, problem, first), going)
             continue
         # Peers plan for whole passes, but the engine shares work between coalitions.
         stretch = entry.budget / entry.units
         for budget in going:
-            note(f"{peer}, {way}", make_peer(peer, way, problem, stretch * budget, most), [budget], stretch)
+            note(f"{peer}, {way}", make_peer(peer, way, problem, stretch * budget), [budget], stretch)
 
 
-def make_peer(peer: str, way: str, problem: Problem, units: float, most: float) -> Method:
-    """A peer that values coalitions in one of the ways; one that can go on is told the largest budget of all."""
+def make_peer(peer: str, way: str, problem: Problem, units: float) -> Method:
+    """A peer that values coalitions in one of the ways; one that can go on does not plan with the units."""
     if way != ONE_BY_ONE:
         return PEERS[peer](units=units, **WAYS[way])
     coalitions = WALKS.get(peer, 2) * (len(problem.players) + 1)
-    return PEERS[peer](units=most, coalitions=coalitions, **WAYS[way])
+    return PEERS[peer](units=math.inf, coalitions=coalitions, **WAYS[way])
 
 
 def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float], journal: Journal) -> list[Look]:
@@ -335,13 +341,18 @@ def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
     """How many times the error of stars others have, where both have spent most: the least favourable language."""
     to_tmab, to_peer, signs = [], [], []
     for found in entries.values():
-        done = [each for each in found if np.isfinite(each.error)]  # tmab may not have had the units for a permutation
+        # tmab may not have had the units for a permutation, and an error less that of the truth may be below 0.
+        done = [each for each in found if each.error > 0]
         stars = {each.budget: each.per_unit for each in done if each.method == "stars"}
-        peers = [each for each in done if each.method.startswith(("shapiq", "captum"))]
+        peers = [each for each in done if each.method.startswith(("shapiq", "captum")) and each.budget in stars]
         most = max((each.budget for each in peers), default=0.0)
-        to_peer += [min(each.per_unit for each in peers if each.budget == most) / stars[most]] if peers else []
-        walked = [each for each in done if each.method == "tmab"]
-        to_tmab += [walked[-1].per_unit / stars[min(walked[-1].budget, max(stars))]] if walked else []
+        to_peer += [each.per_unit / stars[most] for each in peers if each.budget == most]
+        walked = [each for each in done if each.method == "tmab"][-1:]
+        to_tmab += [
+            each.per_unit / stars[place]
+            for each in walked
+            if (place := min(each.budget, max(stars, default=0.0))) in stars
+        ]
         signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
     return {
         "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,

@@ -1,6 +1,7 @@
 """True values in a table, so that a method can be compared with them without the hours that they took."""
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise import HeadScores
+from headwise.files import write_bytes
 from headwise.heads import hash_weights
 from headwise.methods import Problem
 
 Array = NDArray[np.float64]
-_COLUMNS = ("weights", "examples", "language", "seeds", "units", "player", "value", "stderr")
+_COLUMNS = ("weights", "examples", "bfloat16", "language", "seeds", "units", "player", "value", "stderr")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def load_truth(path: Path, problem: Problem) -> Truth:
         raise SystemExit(f"--truth {path}: no such file")
     rows = {row["player"]: row for row in _rows(path) if _is_of(row, _key(problem))}
     if set(rows) != set(problem.players.names):
-        raise SystemExit(f"{path}: has no values of this model and these examples of {problem.language}")
+        kind = "bfloat16" if problem.settings.bfloat16 else "single precision"
+        raise SystemExit(f"{path}: has no values of this model in {kind} and these examples of {problem.language}")
     ordered = [rows[name] for name in problem.players.names]
     values, errors = (np.array([float(row[name]) for row in ordered]) for name in ("value", "stderr"))
     return Truth(values, errors, float(ordered[0]["units"]), tuple(map(int, ordered[0]["seeds"].split())))
@@ -70,10 +73,11 @@ def add_truth(path: Path, problem: Problem, truth: Truth) -> None:
     new = [
         {**shared, "player": name, "value": f"{value:.4e}", "stderr": f"{error:.1e}"} for name, value, error in numbers
     ]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows([*kept, *new])
+    file = io.StringIO()
+    table = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows([*kept, *new])
+    write_bytes(path, file.getvalue().encode())
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -90,5 +94,6 @@ def _key(problem: Problem) -> dict[str, str]:
     return {
         "weights": str(hash_weights(problem.model)),
         "examples": str(problem.data),
+        "bfloat16": str(problem.settings.bfloat16),
         "language": str(problem.language),
     }

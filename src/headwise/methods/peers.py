@@ -74,6 +74,8 @@ class _Peer(Protocol):
     def fresh(self) -> bool: ...
     @property
     def coalitions(self) -> int: ...
+    @property
+    def unbiased(self) -> bool: ...
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
         """The values of all players, (players,), out of so many coalitions at most."""
 
@@ -101,6 +103,14 @@ class Shapiq:
     fresh: bool = False
     coalitions: int = 0
     name: str = "shapiq"
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the mean of many estimates is the value."""
+        return self.approximator == "PermutationSamplingSV"  # the others value no coalition twice
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
         """Begin work on a problem.
@@ -146,6 +156,14 @@ class Captum:
     coalitions: int = 0
     name: str = "captum"
 
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the mean of many estimates is the value."""
+        return True
+
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
         """Begin work on a problem.
 
@@ -183,10 +201,21 @@ class PeerRounds:
         self.asked, self.spent = 0, 0.0
         if problem.estimand.share:
             raise HeadwiseError(f"{method.name} estimates the full value only, not {problem.estimand.name}")
-        if self.coalitions < players + 1 or self.next_units > method.units:
+        if 0 < method.coalitions <= players:
+            raise HeadwiseError(
+                f"coalitions of {method.name} are 0, or at least {players + 1} for {players} players, "
+                f"not {method.coalitions}"
+            )
+        if method.coalitions and problem.game.statistics > 1:
+            raise HeadwiseError(
+                f"the game {problem.game.name!r} is no mean over examples, so estimates on some of them are not to be "
+                "averaged: leave coalitions at 0"
+            )
+        least = method.coalitions or players + 1
+        if least * self._size > method.units:
             raise HeadwiseError(
                 f"{method.units:g} units value {int(method.units // self._size)} coalitions of {self._size} examples, "
-                f"but {method.name} needs {max(method.coalitions, players + 1)} for {players} players"
+                f"but {method.name} needs {least} for {players} players"
             )
 
     @property
@@ -233,14 +262,14 @@ class PeerRounds:
         return f"{self.asked} coalitions" if self.asked else "nothing yet"
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """The mean of the estimates; its standard error is known if there are several."""
+        """The mean of the estimates; its standard error is known if there are several without bias."""
         n = len(self.problem.players)
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
             self.method.name,
             mean,
-            stderr,
+            stderr if self.method.unbiased else np.full(n, np.nan),
             np.full(n, self.asked),
             UNDECIDED * n,
             units,
@@ -325,6 +354,12 @@ def singles(found: Any, players: int) -> Array:
 
 def _tensor_values(values: CoalitionValues, gates: Tensor) -> Tensor:
     return torch.from_numpy(values(gates.numpy() > 0.5)).float()
+
+
+def _check_numbers(method: _Peer) -> None:
+    for name, least in (("examples_per_coalition", 1), ("coalitions", 0)):
+        if (value := getattr(method, name)) < least:
+            raise HeadwiseError(f"{name} of {method.name} is at least {least}, not {value}")
 
 
 def _small_seed(seed: int, draw: int = 0) -> int:

@@ -40,7 +40,7 @@ Confidence = Literal["betting", "asymptotic"]
 #: Share of the flips that all players get alike, whatever is known of them.
 _EVEN = 0.25
 #: Share of the chance to be flipped at that all bases of a block get alike, however small their gradients.
-_ANY = 0.2
+ANY = 0.2
 #: Flips of a player before its variance is to be trusted.
 _FEWEST_FLIPS = 32
 #: Standard errors by which the hard value may speak against a harmful player.
@@ -184,6 +184,15 @@ class StarRounds:
         usual = np.stack([self.slopes.usual(hard) for hard in (False, True)]) / flips.clip(1)
         return mean, np.sqrt((flips * shown + PRIOR * usual) / (flips + PRIOR))
 
+    def radius(self) -> Array:
+        """How far off values may be at all times, by the asymptotic bound for all players together, (players,)."""
+        if not self.blocks:
+            return np.full(len(self.problem.players), np.inf)
+        count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
+        variance = count * self.estimates()[1][0] ** 2
+        found = asymptotic_radius(count, variance, self.method.error_rate / len(self.problem.players))
+        return np.where(self.slopes.flips >= _FEWEST_FLIPS, found, np.inf)
+
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
         if self._decided is None:
@@ -192,13 +201,11 @@ class StarRounds:
 
     def _decide(self) -> tuple[Decision, ...]:
         n = len(self.problem.players)
-        (value, hard), (stderr, hard_error) = self.estimates()
+        (value, hard), (_, hard_error) = self.estimates()
         if self.method.confidence == "asymptotic":
             if not self.blocks:
                 return UNDECIDED * n
-            count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
-            radius = asymptotic_radius(count, count * stderr**2, self.method.error_rate / n)
-            radius = np.where(self.slopes.flips >= _FEWEST_FLIPS, radius, np.inf)
+            radius = self.radius()
             found: list[Decision] = [
                 "harmful" if high < 0 else "helpful" if low > 0 else "undecided"
                 for low, high in zip(value - radius, value + radius, strict=True)
@@ -233,7 +240,7 @@ class StarRounds:
         if self.method.confidence == "betting":
             size = np.ones_like(size)
         total = size.sum(1, keepdims=True)
-        chance = _ANY / each + (1 - _ANY) * np.where(total > 0, size / np.where(total > 0, total, 1.0), 1 / each)
+        chance = ANY / each + (1 - ANY) * np.where(total > 0, size / np.where(total > 0, total, 1.0), 1 / each)
         start = Draws(self.seed, "star bases").uniform(first_draw, blocks, 1)  # (blocks, 1)
         place = (np.cumsum(chance, axis=1) <= start).sum(1).clip(max=each - 1)  # (blocks,)
         return np.arange(blocks) * each + place, chance[np.arange(blocks), place] * each
