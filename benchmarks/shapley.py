@@ -22,7 +22,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,13 +103,24 @@ class Look:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one method came to within one budget, on average over seeds if there are several."""
+    """What one method came to within one budget, on average over seeds if there are several.
+
+    Attributes:
+        method: Its name.
+        budget: What it was allowed to spend.
+        units: What it spent.
+        seconds: Time that it took.
+        error: Mean squared error, less that of the truth.
+        expected: Mean squared standard error, which varies less from seed to seed; NaN where a method has none.
+        signs: Share of right signs where the truth is clear.
+    """
 
     method: str
     budget: float
     units: float
     seconds: float
     error: float
+    expected: float
     signs: float
 
     @property
@@ -266,7 +277,8 @@ def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
     values = look.scores.values()
     error = float(np.mean((values - truth.values) ** 2 - truth.stderr**2))
     signs = sign_agreement(values, truth.values, clear(truth.values, truth.stderr)).share
-    entry = Entry(name, budget, look.scores.provenance.units, look.seconds, error, signs)
+    expected = float(np.mean(np.square(look.scores.stderr)))
+    entry = Entry(name, budget, look.scores.provenance.units, look.seconds, error, expected, signs)
     print(f"{entry}", flush=True)
     return entry
 
@@ -277,10 +289,8 @@ def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known
     for own, looks in enumerate(seeds):
         truth = pooled([*known, *last[:own], *last[own + 1 :]])
         entries.append(entry_of("stars", budget, looks[place], truth))
-    means = (
-        float(np.mean([getattr(each, name) for each in entries])) for name in ("units", "seconds", "error", "signs")
-    )
-    return Entry("stars", budget, *means)
+    measured = [part.name for part in fields(Entry)][2:]
+    return Entry("stars", budget, *(float(np.mean([getattr(each, name) for each in entries])) for name in measured))
 
 
 def show_stability(budgets: Sequence[float], seeds: Sequence[Sequence[Look]]) -> None:
@@ -329,11 +339,13 @@ def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]
     )
     print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
     print(f"{int(clear(values, errors).sum())} of 144 clear, {int((values < 0).sum())} negative")
-    print(f"{'method':>48} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'right signs':>12}")
+    print(
+        f"{'method':>52} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'expected':>9} {'signs':>7}"
+    )
     for each in entries:
         print(
-            f"{each.method:>48} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
-            f"{each.signs:12.1%}"
+            f"{each.method:>52} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
+            f"{each.expected:9.1e} {each.signs:7.1%}"
         )
 
 
