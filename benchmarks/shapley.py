@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.entries import Entry, draw_plot, show_table, summary
 from benchmarks.truths import Truth, add_truth, load_truth, pooled, truth_of
 from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
@@ -99,34 +100,6 @@ class Look:
 
     scores: HeadScores
     seconds: float
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What one method came to within one budget, on average over seeds if there are several.
-
-    Attributes:
-        method: Its name.
-        budget: What it was allowed to spend.
-        units: What it spent.
-        seconds: Time that it took.
-        error: Mean squared error, less that of the truth.
-        expected: Mean squared standard error, which varies less from seed to seed; NaN where a method has none.
-        signs: Share of right signs where the truth is clear.
-    """
-
-    method: str
-    budget: float
-    units: float
-    seconds: float
-    error: float
-    expected: float
-    signs: float
-
-    @property
-    def per_unit(self) -> float:
-        """The squared error of one unit, as that of an average falls: what methods are compared by."""
-        return self.error * self.units
 
 
 def main() -> None:
@@ -331,7 +304,7 @@ def tmab_cost(problem: Problem, truth: Truth, scores: HeadScores) -> str:
 
 
 def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]) -> None:
-    """One table."""
+    """What was found of a language."""
     values, errors = truth.values, truth.stderr
     print(
         f"\n{language}: {len(problem.examples)} sentences, truth by stars, {truth.units:,.0f} units: ",
@@ -339,70 +312,7 @@ def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]
     )
     print(f"values of mean square {np.mean(values**2):.2e}, standard errors {np.mean(errors**2):.1e} squared, ", end="")
     print(f"{int(clear(values, errors).sum())} of 144 clear, {int((values < 0).sum())} negative")
-    print(
-        f"{'method':>52} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'expected':>9} {'signs':>7}"
-    )
-    for each in entries:
-        print(
-            f"{each.method:>52} {each.budget:8,.0f} {each.units:9,.0f} {each.seconds:8.0f} {each.error:14.2e} "
-            f"{each.expected:9.1e} {each.signs:7.1%}"
-        )
-
-
-def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
-    """How many times the error of stars others have, where both have spent most: the least favourable language."""
-    to_tmab, to_peer, signs = [], [], []
-    for found in entries.values():
-        # tmab may not have had the units for a permutation, and an error less that of the truth may be below 0.
-        done = [each for each in found if each.error > 0]
-        stars = {each.budget: each.per_unit for each in done if each.method == "stars"}
-        peers = [each for each in done if each.method.startswith(("shapiq", "captum")) and each.budget in stars]
-        most = max((each.budget for each in peers), default=0.0)
-        to_peer += [each.per_unit / stars[most] for each in peers if each.budget == most]
-        walked = [each for each in done if each.method == "tmab"][-1:]
-        to_tmab += [
-            each.per_unit / stars[place]
-            for each in walked
-            if (place := min(each.budget, max(stars, default=0.0))) in stars
-        ]
-        signs += [each.signs for each in found if each.method == "stars" and each.budget == 60_000]
-    return {
-        "error_ratio_to_tmab": round(min(to_tmab), 1) if to_tmab else None,
-        "error_ratio_to_best_peer": round(min(to_peer), 1) if to_peer else None,
-        "sign_agreement_60k": min(signs) if signs else None,
-    }
-
-
-def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
-    """Error against units: panels are languages, colours methods, symbols how coalitions are valued."""
-    import plotly.graph_objects as go
-    from plotly.colors import qualitative
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(rows=1, cols=len(entries), subplot_titles=list(entries), shared_yaxes=True)
-    names = list(dict.fromkeys(each.method for found in entries.values() for each in found))
-    kinds, ways = ([*dict.fromkeys(name.partition(", ")[place] for name in names)] for place in (0, 2))
-    symbols = ("circle", "square", "x", "diamond", "cross")
-    for column, found in enumerate(entries.values(), start=1):
-        for name in names:
-            kind, _, way = name.partition(", ")
-            line = [each for each in found if each.method == name and each.error > 0]
-            look = {
-                "marker": {"symbol": symbols[ways.index(way)], "size": 9},
-                "line": {"color": qualitative.D3[kinds.index(kind)], "width": 4 if kind == "stars" else 1.5},
-            }
-            x, y = [each.units for each in line], [each.error for each in line]
-            figure.add_trace(
-                go.Scatter(x=x, y=y, name=name, legendgroup=name, showlegend=column == 1, mode="lines+markers", **look),
-                row=1,
-                col=column,
-            )
-    figure.update_layout(template="plotly_white", width=1150, height=640)
-    budgets = sorted({each.budget for found in entries.values() for each in found})
-    figure.update_xaxes(type="log", title="units (passes of an example)", tickvals=budgets)
-    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
-    figure.update_yaxes(title="mean squared error", col=1)
-    figure.write_html(path, include_plotlyjs=True)
+    show_table(entries)
 
 
 if __name__ == "__main__":
