@@ -93,7 +93,7 @@ def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
                 row=1,
                 col=column,
             )
-    figure.update_layout(template="plotly_white", width=1150, height=640)
+    figure.update_layout(template="plotly_white", width=1150, height=max(640, 180 + 29 * len(names)))
     budgets = sorted({each.budget for found in entries.values() for each in found})
     figure.update_xaxes(type="log", title="units (passes of an example)", tickvals=budgets)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
