@@ -104,7 +104,7 @@ class Look:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one language, small budgets: under 2 minutes")
+    parser.add_argument("--quick", action="store_true", help="one language, few methods and units: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
     parser.add_argument("--methods", default=",".join(METHODS), help="what to compare stars with")
@@ -119,7 +119,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
-        options.languages, options.budgets, options.long, options.longest = "zh", "1500", "", ""
+        options.languages, options.methods = "zh", "gradient-screen,permutation,captum"
+        options.budgets, options.long, options.longest = "2000", "", ""
         options.truth, options.seeds, options.bfloat16 = KNOWN, "99", True
     if options.save_truth and (options.quick or options.save_truth == options.truth):
         raise SystemExit(
