@@ -10,7 +10,6 @@ of these does not exist in this game: for rare and large effects there are the s
         [--budget 20000] [--bfloat16]
 """
 
-import argparse
 import json
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -20,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.flips import Flipped, explain, measure, show_found
+from benchmarks.flips import Flipped, explain, make_parser, measure, show_found
 from benchmarks.shapley import make_problem
 from headwise import HeadwiseError
 from headwise.draws import Draws
@@ -97,17 +96,14 @@ class Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one language, few bases and runs: under 2 minutes")
-    parser.add_argument("--data", default="phrasebook")
-    parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--bases", type=int, default=520, help="random coalitions, each with all of its flips")
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=300, help="runs of stars in each language, with a seed each")
     parser.add_argument("--budget", type=float, default=20_000, help="units of a run, as if it had measured them")
-    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
     options = parser.parse_args()
     if options.quick:
         options.languages, options.bases, options.runs = "zh", 64, 40
+    if options.runs < 1:
+        raise SystemExit(f"--runs: at least 1, not {options.runs}")
     figures = {}
     for language in options.languages.split(","):
         problem = make_problem(options.data, language, options.bfloat16)

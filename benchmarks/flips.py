@@ -93,14 +93,19 @@ class Found:
         }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one language, few bases: under 2 minutes")
+def make_parser(about: str | None) -> argparse.ArgumentParser:
+    """The options of what is measured."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one language, few bases and runs: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
     parser.add_argument("--bases", type=int, default=520, help="random coalitions, each with all of its flips")
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = make_parser(__doc__).parse_args()
     if options.quick:
         options.languages, options.bases = "zh", 64
     figures = {}
@@ -114,6 +119,8 @@ def main() -> None:
 
 def measure(problem: Problem, count: int) -> Flipped:
     """Gradients and all flips at so many random bases."""
+    if count < 8:
+        raise SystemExit(f"--bases: at least 8 for variances to be known, not {count}")
     n, engine = len(problem.players), problem.engine(PairGame(problem.game, AccuracyGame()))
     bases = Draws(0, "flips").coalitions(0, count, n)
     index = np.arange(count) % len(problem.examples)

@@ -129,6 +129,8 @@ def main() -> None:
     if unknown := set(options.methods.split(",")) - set(METHODS):
         raise SystemExit(f"--methods: there is no {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
     budgets, long, longest = (numbers(each) for each in (options.budgets, options.long, options.longest))
+    if not budgets:
+        raise SystemExit("--budgets: at least one number of units, with commas between several")
     plan = Plan(tuple(options.methods.split(",")), budgets, long, longest, numbers(options.seeds, int))
     if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
         raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
