@@ -4,7 +4,8 @@ The game is made of what e5-small-pos really does: coalitions with all gradients
 drawn from over and over. Their means are the true values, so that every bound can be judged. Stars does all that it
 does otherwise: slopes, allocation, weights, standard errors, decisions. The goal is that in no more runs than the error
 rate says any head is ever further off than its bound, which a wrong decision takes. What is rarer than one base in all
-of these does not exist in this game: for rare and large effects there are the simulated games of the tests.
+of these does not exist in this game: for rare and large effects there are the simulated games of the tests. With few
+bases, as in --quick, the game is coarse, and single ones are such effects themselves.
 
     python -m benchmarks.coverage [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--bases 520] [--runs 300]
         [--budget 20000] [--bfloat16]
