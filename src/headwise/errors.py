@@ -1,8 +1,25 @@
-"""The errors a user's mistake leads to: one sentence each, no traceback on the command line."""
+"""Errors for mistakes of the user: one sentence each, no traceback on the command line."""
 
 
 class HeadwiseError(ValueError):
-    """Something the user gave does not fit; the message says what and how to mend it."""
+    """Something the user gave does not fit; the message says what it is and how to mend it."""
+
+
+class FieldError(HeadwiseError):
+    """The value of one field does not fit; the command line shows the field as its option.
+
+    Args:
+        field: Name of the field, such as `budget`.
+        reason: What is wrong and how to mend it.
+
+    Example:
+        >>> str(FieldError("budget", "must be a finite number"))
+        'budget: must be a finite number'
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
 
 
 class UnknownFamilyError(HeadwiseError):
@@ -18,12 +35,12 @@ class CheckpointError(HeadwiseError):
 
 
 def require_whole(name: str, number: object, least: int = 1) -> None:
-    """Make sure that a setting is a whole number, and not too small.
+    """Make sure that a field is a whole number, and not too small.
 
     Example:
         >>> require_whole("rounds", True)
         Traceback (most recent call last):
-        headwise.errors.HeadwiseError: rounds: a whole number of at least 1, not True
+        headwise.errors.FieldError: rounds: a whole number of at least 1, not True
     """
     if type(number) is not int or number < least:
-        raise HeadwiseError(f"{name}: a whole number of at least {least}, not {number!r}")
+        raise FieldError(name, f"a whole number of at least {least}, not {number!r}")

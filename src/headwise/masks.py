@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 import torch
 from torch import Tensor
 
+from headwise.display import html_grid, shorten
 from headwise.errors import HeadwiseError, MaskMismatchError
 from headwise.files import read_json, write_json
 from headwise.heads import HeadMap, Players
@@ -19,7 +20,7 @@ _VERSION = 1
 _MOST = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HeadMask:
     """A set of heads (or feed-forward blocks, or layers) that are on.
 
@@ -36,6 +37,8 @@ class HeadMask:
 
     Example:
         >>> mask = HeadMask(("encoder.0.0", "encoder.0.1"), (True, False))
+        >>> mask
+        HeadMask(1 of 2 heads off: encoder.0.1)
         >>> mask.off, mask.count
         (('encoder.0.1',), 1)
     """
@@ -73,6 +76,19 @@ class HeadMask:
         if unknown := sorted(removed - set(full.players)):
             raise HeadwiseError(f"{heads.model} has no player {unknown[0]!r}: it has {describe_shape(full.players)}")
         return dataclasses.replace(full, on=tuple(name not in removed for name in full.players))
+
+    def __repr__(self) -> str:
+        about = ", ".join(each for each in (self.model, self.language) if each)
+        names = f": {shorten(self.off)}" if self.off else ""
+        return (
+            f"HeadMask({len(self.off)} of {len(self.players)} {self.kind} off{f' ({about})' if about else ''}{names})"
+        )
+
+    def _repr_html_(self) -> str:
+        """A square per player, dark if it is off: what a notebook shows."""
+        colours = ["#56b4e9" if on else "#222" for on in self.on]
+        tips = [f"{name}: {'on' if on else 'off'}" for name, on in zip(self.players, self.on, strict=True)]
+        return html_grid(repr(self), self.players, colours, tips)
 
     @property
     def off(self) -> tuple[str, ...]:

@@ -10,11 +10,10 @@ import pytest
 
 from headwise import HeadMask, HeadScores, find_heads, load_pruned
 from headwise.models import load_model
-from headwise.rules import likely_mask
 from headwise.runs import open_run
 from headwise.runs.config import read_config, write_config
 from tests.cli.running import run
-from tests.scoring_world import save_data, save_model
+from tests.scoring.world import save_data, save_model
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def test_refined_masks_are_written_and_used(
 def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
-    scores, heads = HeadScores.load(scored / "scores" / "en.json"), find_heads(load_model(scored.parent / "model"))
+    scores = HeadScores.load(scored / "scores" / "en.json")
     lowest = scores.ranked()
     command = ("prune", scored, "--language", "en", "--export", "mask", "--out")
     assert run(monkeypatch, *command, tmp_path / "count", "--count", 2, "--json") == 0
@@ -58,7 +57,7 @@ def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
     assert set(HeadMask.load(tmp_path / "share" / "mask.json").off) == set(lowest[:3])  # of 12
     assert run(monkeypatch, *command, tmp_path / "likely", "--likely") == 0
     off = HeadMask.load(tmp_path / "likely" / "mask.json").off
-    assert off == likely_mask(scores, heads).off != ()
+    assert off == scores.mask("likely").off != ()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ def test_a_mask_that_stays_as_it_was_keeps_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path
 ) -> None:
     falling = iter([0.4, 0.5])  # of the best mask, then of the one at the start
-    monkeypatch.setattr("headwise.refinement.refining._Search.hard_value", lambda *_: next(falling))
+    monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", lambda *_: next(falling))
     assert run(monkeypatch, "refine", scored, "--languages", "sw", "--json") == 0
     found = printed(capsys)["languages"]["sw"]
     assert found["verdict"] == "as it was"

@@ -15,7 +15,7 @@ import pytest
 from headwise import HeadMask, HeadScores, HeadwiseError, load_pruned
 from headwise.runs import read_run
 from tests.cli.running import run
-from tests.scoring_world import Dawdler, save_data, save_model
+from tests.scoring.world import Dawdler, save_data, save_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
 @pytest.fixture
 def dawdler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick method in place of headwise's own."""
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -196,7 +196,7 @@ def slow_run(world: tuple[object, ...], tmp_path: Path) -> Iterator[subprocess.P
     """A run in a process of its own, caught after a few rounds."""
     arguments = map(str, (*world, "--out", tmp_path / "run"))
     environment = {**os.environ, "PAUSE": "0.3", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.scoring_world", *arguments]
+    command = [sys.executable, "-m", "tests.scoring.world", *arguments]
     worker = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     try:
         wait_for_rounds(tmp_path / "run", worker)

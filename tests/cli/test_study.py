@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headwise.runs.config import read_config, write_config
-from headwise.studies.reading import report_of
+from headwise.studies.page import report_of
 from tests.cli.running import run
-from tests.scoring_world import save_data, save_model
+from tests.scoring.world import save_data, save_model
 
 
 @pytest.fixture(scope="module")

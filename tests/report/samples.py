@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.report import Cost, Curve, Gain, Report, write_report
+from headwise.report import Curve, Gain, Report, ScoringCost, Section, curves_section, write_report
 from headwise.scores import HeadScores, Provenance
 from headwise.stats import Decision
+from headwise.studies.targeted_study import gain_sections
 
 LANGUAGES = ("Arabic", "Basque", "Chinese", "English", "Finnish", "Hindi", "Swahili", "Thai", "Czech", "German",
              "Japanese", "Korean", "Turkish", "Urdu", "Yoruba")  # fmt: skip
@@ -95,6 +96,13 @@ def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
+def sample_gain_sections(languages: Iterable[str]) -> tuple[Section, ...]:
+    """Gains of every kind of mask."""
+    names = list(languages)
+    gains = {kind: sample_gains(names, seed) for kind, seed in (("targeted", 1), ("likely", 4), ("refined", 3))}
+    return gain_sections(gains, "accuracy", "head")
+
+
 def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str, ...] = HEADS) -> Report:
     """A report with every part."""
     return Report(
@@ -102,14 +110,13 @@ def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str
         model="multilingual-e5-small (4-bit origin), LoRA-tuned on English",
         task="part-of-speech tagging",
         data="PUD, test",
-        metric="accuracy",
         note="The numbers in this report are made up.\nThey only look plausible.",
-        gains=sample_gains(languages),
-        likely=sample_gains(languages, seed=4),
-        refined=sample_gains(languages, seed=3),
+        sections=(
+            *sample_gain_sections(languages),
+            curves_section(sample_curves(languages), "accuracy", "head"),
+        ),
         scores=sample_scores(languages, players),
-        curves=sample_curves(languages),
-        cost=tuple(Cost(language, 61234.0 + 1000 * len(language), 185.2) for language in languages),
+        cost=tuple(ScoringCost(language, 61234.0 + 1000 * len(language), 185.2) for language in languages),
         provenance={"Data fingerprint": "a41b7c0cc2d1", "Machine": "2 cores"},
         commands=("headwise score e5-small-pos --task pos --languages ar,eu,zh", "headwise report runs/pos"),
     )

@@ -3,19 +3,21 @@
 import dataclasses
 import math
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from headwise import HeadwiseError
-from headwise.report import Cost, Curve, Gain, Report, write_report
+from headwise.report import Curve, Gain, Report, ScoringCost, curves_section, table_section, write_report
 from headwise.report.page import render
+from headwise.studies.targeted_study import gain_sections
 from tests.report.reading import Element, read
-from tests.report.samples import HEADS, LANGUAGES, sample_gains, sample_report, sample_scores
+from tests.report.samples import HEADS, LANGUAGES, sample_curves, sample_gains, sample_report, sample_scores
 
 TITLES = [
-    "Gains", "Gains without what is likely harmful", "Gains of refined masks", "Values of heads",
-    "How alike languages are", "Shared and specific", "Removing one after the other", "Cost",
+    "Gains", "Gains without what is likely harmful", "Gains of refined masks", "Removing one after the other",
+    "Values of heads", "How alike languages are", "Shared and specific", "Cost",
     "Where this comes from", "How to repeat it",
 ]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;‮"
@@ -35,6 +37,11 @@ def section(page: Element, title: str) -> Element:
     return found
 
 
+def report_of(gains: Mapping[str, Sequence[Gain]], metric: str = "accuracy") -> Report:
+    """A report of gains alone."""
+    return Report("", sections=gain_sections(gains, metric, "head"))
+
+
 def rows(table: Element) -> list[list[str]]:
     return [[cell.text for cell in row.children] for row in table.all("tbody")[0].children]
 
@@ -52,7 +59,9 @@ def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
         Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, random_mean=50.0),
     )
     likely, refined = ((Gain("a", 1, 50.0, to, 2.0, 6.0, 0.01),) for to in (51.5, 52.5))
-    [found] = read(render(Report("", metric="F1", gains=gains, likely=likely, refined=refined))).all(class_="headline")
+    [found] = read(render(report_of({"targeted": gains, "likely": likely, "refined": refined}, "F1"))).all(
+        class_="headline"
+    )
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
         "in 1. Removing as many at random: −1.0 points. Removing all that are likely harmful (1 head) changed it by "
@@ -74,7 +83,7 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
         Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, 48.0, 0.7, 51.5),
         Gain("c", 5, 50.0, 50.4, -0.5, 1.3, 0.4, 50.0, 0.1, None),
     )
-    found = section(read(render(Report("", gains=gains))), "Gains")
+    found = section(read(render(report_of({"targeted": gains}))), "Gains")
     table = rows(found.all("table")[0])
     assert table[0] == ["a", "3", "50.0", "54.0", "+4.0+", "", "+2.0 to +6.0", "< 0.001", "49.0 ± 0.5−1.0", "49.5−0.5"]
     assert [row[4] for row in table] == ["+4.0+", "−2.0−", "+0.4"]
@@ -86,13 +95,13 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
 
 def test_columns_that_nobody_filled_are_left_out() -> None:
     plain = tuple(dataclasses.replace(gain, pooled=None) for gain in sample_gains("abc"))
-    found = section(read(render(Report("", gains=plain))), "Gains").all("thead")[0]
+    found = section(read(render(report_of({"targeted": plain}))), "Gains").all("thead")[0]
     assert [button.text for button in found.all("button")][7:] == ["Random", "Michel", "Zero-shot"]
 
 
 def test_bars_share_one_scale() -> None:
     gains = tuple(Gain(str(size), 1, 50.0, 50.0 + size, size - 1, size + 1, 0.01) for size in (-2.0, 4.0, 8.0))
-    bars = section(read(render(Report("", gains=gains))), "Gains").all(class_="better")
+    bars = section(read(render(report_of({"targeted": gains}))), "Gains").all(class_="better")
     widths = [float(bar.attributes["width"] or 0) for bar in bars]
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
 
@@ -135,17 +144,17 @@ def test_every_language_and_ranking_has_its_curve(page: Element) -> None:
     drawn = {
         (f.all("strong")[0].text, line.attributes["data-name"]): line for f in figures for line in f.all("polyline")
     }
-    for curve in sample_report().curves:
+    for curve in sample_curves(LANGUAGES[:8]):
         points = [
             point.split(",") for point in (drawn[curve.language, curve.ranking].attributes["points"] or "").split()
         ]
         assert (int(points[0][0]), int(points[-1][0])) == (0, 144)
         assert all(float(y) == pytest.approx(curve.value[int(x)], abs=0.051) for x, y in points)
-    assert len(drawn) == len(sample_report().curves)
+    assert len(drawn) == len(sample_curves(LANGUAGES[:8]))
 
 
 def test_costs_add_up_and_read_well() -> None:
-    costs = (Cost("a", 61234.0, 59.0), Cost("b", 2_000_000.0, 3600.0))
+    costs = (ScoringCost("a", 61234.0, 59.0), ScoringCost("b", 2_000_000.0, 3600.0))
     found = section(read(render(Report("", cost=costs))), "Cost")
     assert rows(found.all("table")[0]) == [["a", "61,234", "59.0 s"], ["b", "2.0 million", "1 h 0 min"]]
     assert [cell.text for cell in found.all("tfoot")[0].all("td")] == ["2.1 million", "1 h 0 min"]
@@ -163,8 +172,8 @@ def test_provenance_and_commands_are_there_word_for_word(page: Element) -> None:
 def test_missing_parts_are_left_out() -> None:
     full = sample_report()
     assert titles(read(render(Report("Nothing yet")))) == []
-    assert titles(read(render(Report("", gains=full.gains)))) == ["Gains"]
-    assert titles(read(render(Report("", curves=full.curves, commands=("x",))))) == [TITLES[6], TITLES[9]]
+    assert titles(read(render(Report("", sections=full.sections[:1])))) == ["Gains"]
+    assert titles(read(render(Report("", sections=full.sections[3:], commands=("x",))))) == [TITLES[3], TITLES[9]]
     alone = Report("", scores=sample_scores(["a"]))
     assert titles(read(render(alone))) == ["Values of heads", "Where this comes from"]
 
@@ -175,9 +184,13 @@ def test_text_from_data_stays_text() -> None:
         scores[NASTY], provenance=dataclasses.replace(scores[NASTY].provenance, game=NASTY)
     )
     report = Report(
-        title=NASTY, model=NASTY, task=NASTY, data=NASTY, metric=NASTY, note=NASTY, scores=scores,
-        gains=sample_gains([NASTY]), curves=(Curve(NASTY, NASTY, (0, 1), (2.0, 1.0), (1.0, 0.0), (3.0, 2.0)),),
-        cost=(Cost(NASTY, 1.0, 1.0),), provenance={NASTY: NASTY}, commands=(NASTY,),
+        title=NASTY, model=NASTY, task=NASTY, data=NASTY, note=NASTY, scores=scores,
+        sections=(
+            *gain_sections({"targeted": sample_gains([NASTY])}, NASTY, "head"),
+            curves_section([Curve(NASTY, NASTY, (0, 1), (2.0, 1.0), (1.0, 0.0), (3.0, 2.0))], NASTY, "head"),
+            table_section(NASTY, (NASTY, NASTY), [(NASTY, NASTY)], NASTY),
+        ),
+        cost=(ScoringCost(NASTY, 1.0, 1.0),), provenance={NASTY: NASTY}, commands=(NASTY,),
     )  # fmt: skip
     text = render(report)
     page = read(text)

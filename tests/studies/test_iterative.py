@@ -15,16 +15,16 @@ from headwise.data.opening import open_dataset
 from headwise.heads import Players
 from headwise.models import load_model, load_tokenizer
 from headwise.report import Curve
-from headwise.results import load_scores
 from headwise.scoring import ScoringPlan
-from headwise.studies import IterativePlan, IterativeStudy, find_plan, load_iterative, run_iterative
-from headwise.studies.descents import area, best, removable
-from headwise.studies.reading import load_study, report_of
+from headwise.scoring.run_folder import load_scores
+from headwise.studies import IterativePlan, IterativeStudy, find_plan, load_study, run_study
+from headwise.studies.iterative import area, best, removable
+from headwise.studies.page import report_of
 from headwise.tasks import Evaluation, evaluate, find_task
 from tests.cli.running import run
 from tests.report.reading import read
 from tests.report.samples import scores_of
-from tests.scoring_world import SENTENCES, WORDS, save_data, save_model
+from tests.scoring.world import SENTENCES, WORDS, save_data, save_model
 
 RANKINGS = ("stars", "gradient-screen", "michel", "random", "permutation", "tmab")
 OPTIONS = {"bases": 4, "flips": 6, "error_rate": 0.5}
@@ -65,7 +65,7 @@ def plan(world: Path) -> IterativePlan:
 
 @pytest.fixture(scope="module")
 def study(plan: IterativePlan, tmp_path_factory: pytest.TempPathFactory) -> IterativeStudy:
-    return run_iterative(plan, tmp_path_factory.mktemp("run") / "study")
+    return run_study(plan, tmp_path_factory.mktemp("run") / "study")
 
 
 def without(world: Path, language: str, off: tuple[str, ...], limit: int | None = None) -> Evaluation:
@@ -77,15 +77,15 @@ def without(world: Path, language: str, off: tuple[str, ...], limit: int | None 
 
 
 def curve_of(study: IterativeStudy, language: str, ranking: str) -> Curve:
-    [found] = [each for each in study.curves() if (each.language, each.ranking) == (language, ranking)]
+    [found] = [each for each in study.lines if (each.language, each.ranking) == (language, ranking)]
     return found
 
 
 def test_the_points_go_from_none_to_all(study: IterativeStudy, plan: IterativePlan) -> None:
     players = len(study.scores["en"].players)
     assert players % 5, "the last step should be a shorter one"
-    assert {curve.removed for curve in study.curves()} == {(*range(0, players, 5), players)}
-    assert [(each.language, each.ranking) for each in study.curves()] == [
+    assert {curve.removed for curve in study.lines} == {(*range(0, players, 5), players)}
+    assert [(each.language, each.ranking) for each in study.lines] == [
         (language, ranking) for language in ("en", "sw") for ranking in RANKINGS
     ]
     assert plan.points(5) == (0, 5)
@@ -116,7 +116,7 @@ def test_random_is_the_mean_of_its_draws_within_the_worst_and_the_best(study: It
 
 def test_all_rankings_begin_and_end_alike(study: IterativeStudy, world: Path) -> None:
     players = study.scores["en"].players
-    for curve in study.curves():
+    for curve in study.lines:
         assert curve.value[0] == pytest.approx(without(world, curve.language, ()).value)
         assert curve.value[-1] == pytest.approx(without(world, curve.language, players).value)
         assert all(low <= value <= high for low, value, high in zip(curve.low, curve.value, curve.high, strict=True))
@@ -152,15 +152,15 @@ def test_a_stopped_study_measures_nothing_twice(
         calls[0] += 1
         return evaluate(*arguments)
 
-    monkeypatch.setattr("headwise.studies.testing.evaluate", counted)
+    monkeypatch.setattr("headwise.studies.grid.evaluate", counted)
     with pytest.raises(KeyboardInterrupt):
-        run_iterative(small, tmp_path)
+        run_study(small, tmp_path)
     with pytest.raises(HeadwiseError, match="no finished study"):
         load_study(tmp_path)
     stop_at[0] = -1
-    found = run_iterative(small, tmp_path)
+    found = run_study(small, tmp_path)
     assert calls[0] == len(_masks(found))
-    again = run_iterative(small, tmp_path)
+    again = run_study(small, tmp_path)
     assert calls[0] == len(_masks(found))
     assert again.lines == found.lines
 
@@ -168,7 +168,7 @@ def test_a_stopped_study_measures_nothing_twice(
 def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
     """Every language and set of heads that its curves need, each once."""
     found = set()
-    for curve in study.curves():
+    for curve in study.lines:
         folder = study.folder / ("scoring" if curve.ranking == "stars" else f"scoring-{curve.ranking}")
         order = load_scores(folder)[curve.language].ranked()
         found |= {(curve.language, frozenset(order[:removed])) for removed in curve.removed}
@@ -176,13 +176,13 @@ def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
 
 
 def test_what_was_found_is_read_again(study: IterativeStudy) -> None:
-    assert load_iterative(study.folder) == study
+    assert load_study(study.folder) == study
     assert load_study(study.folder) == study
 
 
 def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, languages="en")
-    found = run_iterative(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
+    found = run_study(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
     curve, order = curve_of(found, "en", "stars"), found.scores["en"].ranked()
     few, all_of_them = ([without(world, "en", order[:n], limit).value for n in curve.removed] for limit in (2, None))
     assert curve.value == pytest.approx(few)
@@ -191,7 +191,7 @@ def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -
 
 def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, method="random", options={}, languages="en")
-    found = run_iterative(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
+    found = run_study(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
     assert found.scores["en"].provenance.method == "random"
     folders = {path.parent.name: load_scores(path.parent)["en"].provenance.seed for path in tmp_path.glob("*/scores")}
     assert folders == {"scoring": 5, "scoring-random-1": 6}
@@ -200,7 +200,7 @@ def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: P
 def test_heads_without_a_value_cannot_be_ranked(plan: IterativePlan, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, method="permutation", options={"walks": 1}, budget=10)
     with pytest.raises(HeadwiseError, match=r"budget: .* of en have no value by permutation"):
-        run_iterative(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
+        run_study(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
 
 
 def test_what_a_curve_comes_to() -> None:
@@ -252,7 +252,7 @@ def test_tables_name_what_was_removed() -> None:
         ({"rankings": "stars,random"}, "rankings: a list of methods"),
         ({"rankings": []}, "rankings: a list of methods"),
         ({"rankings": ["stars", "random", "stars"]}, "rankings: 'stars' is there twice"),
-        ({"rankings": ["michel"]}, "rankings: the method 'stars' is not there"),
+        ({"rankings": ["michel"]}, "rankings: the method 'stars' is missing"),
         ({"step": 0}, "step: a whole number"),
         ({"step": "six"}, "step: a whole number"),
         ({"step": None}, "step: a whole number"),

@@ -11,16 +11,16 @@ import pytest
 from headwise import HeadwiseError
 from headwise.scores import HeadScores
 from headwise.scoring import ScoringPlan, run_scoring
-from headwise.studies import StabilityPlan, StabilityStudy, find_plan, load_stability, run_stability
+from headwise.studies import StabilityPlan, StabilityStudy, find_plan, load_study, run_study
 from headwise.studies.stability import pool_seeds
 from tests.cli.running import run
 from tests.report.samples import scores_of
-from tests.scoring_world import Dawdler, DawdlerRounds, save_data, save_model
+from tests.scoring.world import Dawdler, DawdlerRounds, save_data, save_model
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_pooled_scores_say_what_they_cost() -> None:
 
 def test_every_seed_is_a_run_of_its_own(plan: StabilityPlan, tmp_path: Path) -> None:
     steps: list[tuple[int, int, str]] = []
-    study = run_stability(plan, tmp_path / "run", lambda *step: steps.append(step))
+    study = run_study(plan, tmp_path / "run", lambda *step: steps.append(step))
     for seed, name in ((3, "scoring"), (1, "scoring-seed-1")):
         alone = run_scoring(replace(plan.scoring, seed=seed), tmp_path / str(seed))
         assert study.runs[seed] == alone.scores
@@ -132,7 +132,7 @@ def test_every_seed_is_a_run_of_its_own(plan: StabilityPlan, tmp_path: Path) -> 
     assert study.runs[3] != study.runs[1]
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][:2] == (96, 96)
-    assert load_stability(study.folder) == study
+    assert load_study(study.folder) == study
 
 
 def test_nothing_is_scored_twice(plan: StabilityPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,31 +149,31 @@ def test_nothing_is_scored_twice(plan: StabilityPlan, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(DawdlerRounds, "draw", stop_in_second)
     with pytest.raises(KeyboardInterrupt):
-        run_stability(plan, tmp_path)
+        run_study(plan, tmp_path)
     with pytest.raises(HeadwiseError, match="no finished study"):
-        load_stability(tmp_path)
+        load_study(tmp_path)
     monkeypatch.setattr(DawdlerRounds, "draw", note)
-    study = run_stability(plan, tmp_path)
+    study = run_study(plan, tmp_path)
     assert drawn == [(1, 8), (1, 16), (1, 0), (1, 8), (1, 16)]
-    assert run_stability(plan, tmp_path).runs == study.runs
+    assert run_study(plan, tmp_path).runs == study.runs
     assert len(drawn) == 5
 
 
 def test_other_seeds_are_refused_before_anything_is_scored(plan: StabilityPlan, tmp_path: Path) -> None:
-    run_stability(plan, tmp_path)
+    run_study(plan, tmp_path)
     with pytest.raises(HeadwiseError, match="'seeds' = \\[3, 1\\]"):
-        run_stability(replace(plan, seeds=(3, 2)), tmp_path)
+        run_study(replace(plan, seeds=(3, 2)), tmp_path)
     assert not (tmp_path / "scoring-seed-2").exists()
 
 
 @pytest.mark.parametrize("seeds", [(), (1,), (1, 1), ("a", "b"), 3])
 def test_seeds_without_a_pair_are_named(seeds: Any) -> None:
-    with pytest.raises(HeadwiseError, match="'seeds' are at least two"):
+    with pytest.raises(HeadwiseError, match="seeds: at least two"):
         StabilityPlan(ScoringPlan("m", "pos", "d"), seeds)
 
 
 def test_a_seed_beside_the_seeds_is_refused() -> None:
-    with pytest.raises(HeadwiseError, match="'seed' is not used"):
+    with pytest.raises(HeadwiseError, match="seed: a stability study does not use it"):
         StabilityPlan(ScoringPlan("m", "pos", "d", seed=4))
 
 

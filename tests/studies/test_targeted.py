@@ -13,16 +13,15 @@ from headwise import HeadMask, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.files import write_json
 from headwise.methods.results import UNDECIDED
-from headwise.rules import mask_without
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest
-from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_targeted
-from headwise.studies.reading import load_study
-from headwise.studies.study import save_tables, show_cell
+from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_study
+from headwise.studies.page import load_study
+from headwise.studies.tables import save_tables, show_cell
 from headwise.studies.targeted import players_off, random_mask
 from headwise.tasks import evaluate, find_task
 from tests.families import BY_NAME
-from tests.scoring_world import save_data, save_model
+from tests.scoring.world import save_data, save_model
 
 #: A plan in YAML that has all it needs.
 PLAN = "study: targeted\nmodel: m\ntask: pos\ndata: d\n"
@@ -47,7 +46,7 @@ def plan(world: Path) -> TargetedPlan:
 
 @pytest.fixture(scope="module")
 def study(plan: TargetedPlan, tmp_path_factory: pytest.TempPathFactory) -> TargetedStudy:
-    return run_targeted(plan, tmp_path_factory.mktemp("run") / "study")
+    return run_study(plan, tmp_path_factory.mktemp("run") / "study")
 
 
 def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
@@ -61,13 +60,8 @@ def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
 
 
 def test_the_likely_mask_stands_between_the_others(study: TargetedStudy, world: Path) -> None:
-    from headwise import find_heads
-    from headwise.models import load_model
-    from headwise.rules import likely_mask
-
-    heads = find_heads(load_model(world / "model"))
     for language, outcome in study.languages.items():
-        assert outcome.masks["likely"].removed == len(likely_mask(study.scores[language], heads).off)
+        assert outcome.masks["likely"].removed == len(study.scores[language].mask("likely").off)
     gains, controls = study.tables()
     assert gains.columns[2::2] == ("targeted off", "likely off", "refined off")
     assert [row[4] for row in gains.rows[:2]] == [each.masks["likely"].removed for each in study.languages.values()]
@@ -94,16 +88,16 @@ def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, wo
 def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     plan: TargetedPlan, study: TargetedStudy, world: Path, tmp_path: Path
 ) -> None:
-    from headwise import find_heads, gated
+    from headwise import gated
     from headwise.data.opening import open_dataset
     from headwise.models import load_model, load_tokenizer
 
-    found = run_targeted(replace(plan, random_examples=3), tmp_path).languages["sw"]
+    found = run_study(replace(plan, random_examples=3), tmp_path).languages["sw"]
     whole = study.languages["sw"]
     assert (found.base, found.masks) == (whole.base, whole.masks)
     model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
     examples = open_dataset(str(world / "data"), "pos").examples("sw", "test")
-    off = random_mask(study.scores["sw"], find_heads(model), whole.masks["refined"].removed, seed=2)
+    off = random_mask(study.scores["sw"], whole.masks["refined"].removed, seed=0, draw=2)
     words = evaluate(model, find_task("pos"), examples, tokenizer).statistics
     with gated(model, off):
         masked = evaluate(model, find_task("pos"), examples, tokenizer).statistics
@@ -111,7 +105,7 @@ def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     shares = [np.delete(each, place, axis=0).sum(0) for place in range(4) for each in (masked, words)]
     differences = [100 * (a[0] / a[1] - b[0] / b[1]) for a, b in zip(shares[::2], shares[1::2], strict=True)]
     assert any(found.randoms["refined"][2] - found.base == pytest.approx(each) for each in differences)
-    assert run_targeted(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
+    assert run_study(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
 
 
 def test_the_same_study_again_is_read_not_run(
@@ -120,18 +114,18 @@ def test_the_same_study_again_is_read_not_run(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("headwise.studies.testing.evaluate", fail)
-    again = run_targeted(plan, study.folder)
+    monkeypatch.setattr("headwise.studies.grid.evaluate", fail)
+    again = run_study(plan, study.folder)
     assert again.languages == study.languages
     assert again.scores == study.scores
 
 
 def test_a_larger_budget_refines_the_masks_of_the_new_scores(plan: TargetedPlan, tmp_path: Path) -> None:
     small, large = (replace(plan, scoring=replace(plan.scoring, budget=budget), randoms=0) for budget in (200, 2500))
-    before = run_targeted(small, tmp_path / "study")
-    grown = run_targeted(large, tmp_path / "study")
+    before = run_study(small, tmp_path / "study")
+    grown = run_study(large, tmp_path / "study")
     assert any(before.scores[name].decision != grown.scores[name].decision for name in grown.scores)
-    assert grown.languages == run_targeted(large, tmp_path / "at once").languages
+    assert grown.languages == run_study(large, tmp_path / "at once").languages
     for language in grown.languages:
         masks = [HeadMask.load(tmp_path / name / "masks" / f"{language}.json") for name in ("study", "at once")]
         assert masks[0] == masks[1]
@@ -141,11 +135,11 @@ def test_test_data_that_changed_are_measured_anew(plan: TargetedPlan, world: Pat
     data = tmp_path / "data"
     shutil.copytree(world / "data", data)
     here = replace(plan, scoring=replace(plan.scoring, data=str(data)), randoms=0, refine=0)
-    first = run_targeted(here, tmp_path / "study")
+    first = run_study(here, tmp_path / "study")
     file = data / "ud" / "sw_toy-ud-test.conllu"
     sentence = file.read_text().split("\n\n")[0].replace("sent_id = 0", "sent_id = 9")
     file.write_text(f"{file.read_text()}{sentence}\n\n")
-    again = run_targeted(here, tmp_path / "study")
+    again = run_study(here, tmp_path / "study")
     assert (first.languages["sw"].examples, again.languages["sw"].examples) == (4, 5)
     assert again.languages["en"] == first.languages["en"]
 
@@ -197,7 +191,7 @@ def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> Non
 
 
 def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp_path: Path) -> None:
-    without = run_targeted(replace(plan, refine=0, randoms=0), tmp_path / "without")
+    without = run_study(replace(plan, refine=0, randoms=0), tmp_path / "without")
     assert all("refined" not in each.masks for each in without.languages.values())
     assert all("refined" not in table.columns for table in without.tables())
 
@@ -205,7 +199,7 @@ def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp
 @pytest.mark.parametrize("players", ["ffn", "layers"])
 def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: Path, players: str) -> None:
     scoring = replace(plan.scoring, players=players, languages="en", budget=1500)
-    found = run_targeted(replace(plan, scoring=scoring), tmp_path / players)
+    found = run_study(replace(plan, scoring=scoring), tmp_path / players)
     assert found.scores["en"].kind == players
     assert HeadMask.load(found.folder / "masks" / "en.json").kind == players
     assert found.languages["en"].masks["targeted"].removed == len(found.scores["en"].decided("harmful"))
@@ -214,14 +208,16 @@ def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: 
 
 def test_random_masks_have_as_many_groups_of_heads_off_as_the_refined_one() -> None:
     heads = find_heads(BY_NAME["llama"].build())
-    groups = kv_groups(heads).names
+    players = kv_groups(heads)
+    groups = players.names
     assert len(groups) < len(heads.players())
     n = len(groups)
-    scores = HeadScores(groups, (0.0,) * n, (1.0,) * n, (1,) * n, UNDECIDED * n, Provenance("stars", "full"))
+    scores = HeadScores(groups, (0.0,) * n, (1.0,) * n, (1,) * n, UNDECIDED * n, Provenance("stars", "full"),
+                        members=players.members(heads))  # fmt: skip
     for off in range(n + 1):
-        mask = mask_without(heads, groups[:off])
-        assert players_off(mask, scores, heads) == off
-        assert len(random_mask(scores, heads, off, seed=0).off) == len(mask.off)
+        mask = scores.without(groups[:off])
+        assert players_off(mask, scores) == off
+        assert len(random_mask(scores, off, seed=0, draw=0).off) == len(mask.off)
 
 
 @pytest.mark.parametrize("method", ["gradient-screen", "michel"])
@@ -229,7 +225,7 @@ def test_methods_that_do_not_tell_what_is_likely_have_no_mask_of_it(
     plan: TargetedPlan, tmp_path: Path, method: str
 ) -> None:
     scoring = replace(plan.scoring, method=method, options={}, estimand="full", budget=200)
-    found = run_targeted(replace(plan, scoring=scoring, randoms=0, refine=0), tmp_path / "study")
+    found = run_study(replace(plan, scoring=scoring, randoms=0, refine=0), tmp_path / "study")
     assert all(set(each.masks) == {"targeted", "michel", "zero-shot"} for each in found.languages.values())
 
 
@@ -267,12 +263,8 @@ def test_the_mask_that_all_languages_share_is_kept(study: TargetedStudy) -> None
     assert {len(mask.off)} == {outcome.masks["pooled"].removed for outcome in study.languages.values()}
 
 
-def test_random_masks_differ(study: TargetedStudy, world: Path) -> None:
-    from headwise import find_heads
-    from headwise.models import load_model
-
-    heads = find_heads(load_model(world / "model"))
-    masks = {random_mask(study.scores["en"], heads, 5, seed).off for seed in range(10)}
+def test_random_masks_differ(study: TargetedStudy) -> None:
+    masks = {random_mask(study.scores["en"], 5, seed=0, draw=draw).off for draw in range(10)}
     assert {len(off) for off in masks} == {5}
     assert len(masks) > 8
 
@@ -356,7 +348,7 @@ def test_languages_can_be_a_list(tmp_path: Path) -> None:
 def test_what_to_judge_on_is_looked_for_before_anything_is_scored(world: Path, tmp_path: Path) -> None:
     scoring = ScoringPlan(str(world / "model"), "pos", str(world / "data"), "en,sw")
     with pytest.raises(HeadwiseError, match="has no split 'tets': it has "):
-        run_targeted(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")
+        run_study(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -18,7 +18,7 @@ from headwise.games import GAMES
 from headwise.heads import HeadMap, find_heads
 from headwise.methods import METHODS
 from headwise.models import default_names, load_skeleton
-from headwise.results import list_runs
+from headwise.scoring.run_folder import list_runs
 from headwise.studies import plan_names
 from headwise.tasks.task import TASKS
 

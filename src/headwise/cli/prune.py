@@ -15,15 +15,14 @@ from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
-from headwise.heads import HeadMap, find_heads
+from headwise.heads import find_heads
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
 from headwise.models.adapted import find_adapter
 from headwise.pruning import fold, save_pruned, shrink
-from headwise.refinement import RefinementPlan, refine_run
-from headwise.results import REFINED, find_mask, load_scores, model_of, scored_folder
-from headwise.rules import likely_mask, lowest_mask, lowest_share_mask
 from headwise.scores import HeadScores
+from headwise.scoring import RefinementPlan, refine_run
+from headwise.scoring.run_folder import REFINED, find_mask, load_scores, model_of, scored_folder
 
 
 class Export(StrEnum):
@@ -121,7 +120,7 @@ def prune_command(
     made = _scores_of(Path(model), language, other_weights) if by_scores else HeadMask.load(source)
     loaded = load_model(name, trust_remote_code)
     found = find_heads(loaded)
-    chosen = made if isinstance(made, HeadMask) else _mask_by_scores(made, count, share, found)
+    chosen = made if isinstance(made, HeadMask) else _mask_by_scores(made, count, share)
     chosen = chosen.moved_to(found) if other_weights else chosen
     chosen.check(found)
     _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
@@ -149,13 +148,11 @@ def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScor
     return dataclasses.replace(found, provenance=dataclasses.replace(found.provenance, fingerprint=None))
 
 
-def _mask_by_scores(scores: HeadScores, count: int | None, share: float | None, heads: HeadMap) -> HeadMask:
-    """The mask without so many heads, such a share of them, or those that are likely harmful."""
-    if count is not None:
-        return lowest_mask(scores, heads, count)
-    if share is not None:
-        return lowest_share_mask(scores, heads, share)
-    return likely_mask(scores, heads)
+def _mask_by_scores(scores: HeadScores, count: int | None, share: float | None) -> HeadMask:
+    """The mask that scores and one of the options make."""
+    if count is None and share is None:
+        return scores.mask("likely")
+    return scores.mask(count=count, share=share)
 
 
 def _export(model: Any, mask: HeadMask, tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:

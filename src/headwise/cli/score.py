@@ -13,9 +13,9 @@ from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
 from headwise.games import GAMES
 from headwise.methods import METHODS
-from headwise.results import compare_runs
 from headwise.scores import Comparison, HeadScores
 from headwise.scoring import PLAYERS, LanguageScores, ScoringPlan, ScoringRun, run_scoring
+from headwise.scoring.run_folder import compare_runs
 
 #: Heads shown at each end of the ranking.
 _SHOWN = 3

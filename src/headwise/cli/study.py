@@ -10,12 +10,13 @@ from rich.box import SIMPLE_HEAD
 from headwise.cli.options import AsJson
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
-from headwise.demo import demo_plan, run_demo
 from headwise.report import write_report
 from headwise.runs.config import read_config
-from headwise.studies import KINDS, Study, TargetedStudy, find_plan, kind_of
-from headwise.studies.reading import report_of
-from headwise.studies.study import show_cell
+from headwise.studies import Study, TargetedStudy, find_plan, report_of, run_study
+from headwise.studies.tables import show_cell
+
+#: What `demo --fast` changes of the plan `demo`.
+_FAST = ("languages=en,zh,th", "budget=2500", "refine=4", "randoms=3")
 
 
 def study_command(
@@ -31,7 +32,7 @@ def study_command(
     plan = find_plan(name, changes or ())
     folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_resumable("studying") as advance:
-        study = KINDS[kind_of(plan)].run(plan, folder, advance)
+        study = run_study(plan, folder, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return
@@ -47,12 +48,12 @@ def demo_command(
 ) -> None:
     """Find the heads that hurt, remove them, and see the gain: offline, in minutes."""
     folder = out or Path("runs") / ("demo-fast" if fast else "demo")
+    plan = find_plan("demo", _FAST if fast else ())
     if not as_json:
-        plan = demo_plan(fast).scoring
-        typer.echo(f"Model: {plan.model}, tuned on English parts of speech; all else is zero-shot.")
+        typer.echo(f"Model: {plan.scoring.model}, tuned on English parts of speech; all else is zero-shot.")
         typer.echo(f"Data: the phrasebook, one half to score the heads on, the other to judge; results go to {folder}.")
     with show_resumable("demo") as advance:
-        study = run_demo(folder, fast, advance)
+        study = run_study(plan, folder, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return
@@ -85,8 +86,9 @@ def print_study(study: Study, about: str) -> None:
         typer.echo(line)
 
 
-def _print_next(study: TargetedStudy) -> None:
-    """What to do with a model of one's own."""
+def _print_next(study: Study) -> None:
+    """The commands for a model of one's own."""
+    assert isinstance(study, TargetedStudy)
     gains = {
         language: found.masks.get("refined", found.masks["targeted"]).value - found.base
         for language, found in study.languages.items()

@@ -19,6 +19,7 @@ class Dataset:
         splits: The splits it has, such as `train`, `dev`, `test`.
         load: Reads the examples of a language and a split.
         note: What must be said wherever results on it are shown (empty if nothing).
+        task: The task that it was opened for.
 
     Raises:
         HeadwiseError: A language's code is not one: files are named by it.
@@ -37,6 +38,7 @@ class Dataset:
     splits: tuple[str, ...]
     load: Callable[[str, str], tuple[Example, ...]]
     note: str = ""
+    task: str = ""
 
     def __post_init__(self) -> None:
         for language in self.languages:

@@ -42,6 +42,15 @@ class PlayerSet:
         padded = torch.cat([masks, always], dim=1).float()  # an owner of -1 is the last column
         return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
 
+    def members(self, heads: HeadMap) -> tuple[tuple[str, ...], ...]:
+        """The names of the heads, feed-forward blocks and layers that each player consists of, (players,)."""
+        found: list[list[str]] = [[] for _ in self.names]
+        for kind, owners in self.owners.items():
+            for name, owner in zip(heads.players(kind), owners, strict=True):
+                if owner >= 0:
+                    found[owner].append(name)
+        return tuple(map(tuple, found))
+
     def collect(self, gradients: Mapping[Players, Tensor]) -> Tensor:
         """The gradients of players, (rows, players): of each the sum over its gates."""
         rows, device = next((len(each), each.device) for each in gradients.values())

@@ -31,6 +31,7 @@ def make_scores(
 ) -> HeadScores:
     """The scores of a problem's players; the estimand is the problem's unless the method has one of its own."""
     kinds = list(problem.players.owners)
+    names, members = problem.players.names, problem.players.members(problem.heads)
     provenance = Provenance(
         method=method,
         estimand=estimand or problem.estimand.name,
@@ -46,11 +47,12 @@ def make_scores(
         versions={name: version(name) for name in _LIBRARIES},
     )
     return HeadScores(
-        players=problem.players.names,
+        players=names,
         value=tuple(np.asarray(value, dtype=np.float64).tolist()),
         stderr=tuple(np.asarray(stderr, dtype=np.float64).tolist()),
         count=tuple(np.asarray(count, dtype=np.int64).tolist()),
         decision=tuple(decision),
         provenance=provenance,
         kind=kinds[0],
+        members=() if all(each == (name,) for name, each in zip(names, members, strict=True)) else members,
     )

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: every part but the title may be missing, and is then left out."""
+"""What a report shows: every part but the title may be missing, and is then left out."""
 
 import math
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from headwise.errors import HeadwiseError
 from headwise.heads import Players
+from headwise.report.html import Html
 from headwise.scores import HeadScores
 
 #: A difference with a P value below this one is marked.
@@ -102,7 +103,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Cost:
+class ScoringCost:
     """What scoring one language cost.
 
     Attributes:
@@ -117,6 +118,21 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Section:
+    """One section of the page, such as a study adds.
+
+    Attributes:
+        title: Its title.
+        body: Its markup.
+        headline: A sentence for the top of the page.
+    """
+
+    title: str
+    body: Html
+    headline: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything on the page.
 
@@ -125,19 +141,15 @@ class Report:
         model: Name of the model.
         task: Name of the task.
         data: The data it was judged on.
-        metric: Name of the metric, such as `accuracy`.
-        note: What a reader has to know first.
-        gains: What removing heads did, by language.
-        likely: What removing all that is likely harmful did, by language.
-        refined: What refined masks did, by language.
+        note: A note at the top of the page.
+        sections: What a study found; the sections come first.
         scores: Scores of the heads, by language.
-        curves: The metric against the number of heads removed.
         cost: What scoring cost, by language.
         provenance: More about where the figures come from, by name.
-        commands: What to type to get them again.
+        commands: Shell commands that repeat the run.
 
     Example:
-        >>> Report("Chinese heads", metric="accuracy", commands=("headwise demo",)).gains
+        >>> Report("Chinese heads", commands=("headwise demo",)).sections
         ()
     """
 
@@ -145,14 +157,10 @@ class Report:
     model: str = ""
     task: str = ""
     data: str = ""
-    metric: str = "metric"
     note: str = ""
-    gains: tuple[Gain, ...] = ()
-    likely: tuple[Gain, ...] = ()
-    refined: tuple[Gain, ...] = ()
+    sections: tuple[Section, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
-    curves: tuple[Curve, ...] = ()
-    cost: tuple[Cost, ...] = ()
+    cost: tuple[ScoringCost, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwise.report.contents import Curve, Report
+from headwise.report.contents import Curve, Section
 from headwise.report.html import Html, element, isolated, joined
 from headwise.report.numbers import plain, ticks
 from headwise.report.palette import LINES
@@ -49,25 +49,36 @@ class _Axes:
         return f"translate({_LEFT} {_TOP + up * self.high:.3f}) scale({across:.5f} {-up:.5f})"
 
 
-def curves_section(report: Report) -> Html | None:
-    """A plot for every language; None if there are no curves."""
-    curves = [curve for curve in report.curves if curve.removed]
-    if not curves:
-        return None
-    rankings = list(dict.fromkeys(curve.ranking for curve in curves))
-    languages = list(dict.fromkeys(curve.language for curve in curves))
-    axes = _Axes.of(curves)
+def curves_section(curves: Sequence[Curve], metric: str, noun: str) -> Section:
+    """A plot for every language.
+
+    Args:
+        curves: The curves; those without points are left out.
+        metric: Name of the metric.
+        noun: What one player is called, such as `head`.
+    """
+    drawn = [curve for curve in curves if curve.removed]
+    rankings = list(dict.fromkeys(curve.ranking for curve in drawn))
+    axes, words = _Axes.of(drawn), _Words(metric, noun)
     figures = [
         element(
             "figure",
             element("figcaption", element("strong", isolated(language))),
-            _plot(language, [curve for curve in curves if curve.language == language], rankings, axes, report),
+            _plot(language, [curve for curve in drawn if curve.language == language], rankings, axes, words),
         )
-        for language in languages
+        for language in dict.fromkeys(curve.language for curve in drawn)
     ]
-    text = f"{report.metric[:1].upper()}{report.metric[1:]} (%) by {report.noun}s removed, lowest ranked first."
+    text = f"{metric[:1].upper()}{metric[1:]} (%) by {noun}s removed, lowest ranked first."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
-    return joined([element("p", text), legend, element("div", *figures, class_="plots")])
+    return Section(
+        "Removing one after the other", joined([element("p", text), legend, element("div", *figures, class_="plots")])
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    metric: str
+    noun: str
 
 
 def _key(place: int, ranking: str) -> Html:
@@ -75,13 +86,13 @@ def _key(place: int, ranking: str) -> Html:
     return element("li", element("svg", line, width=28, height=12, aria_hidden="true"), " ", isolated(ranking))
 
 
-def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes: _Axes, report: Report) -> Html:
+def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes: _Axes, words: _Words) -> Html:
     classes = [f"l{rankings.index(curve.ranking) % LINES}" for curve in curves]
     drawn = [_band(curve, kind) for curve, kind in zip(curves, classes, strict=True) if curve.low]
     drawn += [_line(curve, kind) for curve, kind in zip(curves, classes, strict=True)]
     return element(
         "svg",
-        *_frame(axes, f"{report.noun}s removed"),
+        *_frame(axes, f"{words.noun}s removed"),
         element("g", *drawn, transform=axes.transform()),
         element("line", class_="cursor", y1=_TOP, y2=_HEIGHT - _BOTTOM, x1=-9, x2=-9),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
@@ -89,8 +100,8 @@ def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes:
         class_="plot",
         role="img",
         tabindex="0",
-        aria_label=f"{language}: {report.metric} by {report.noun}s removed",
-        data_noun=f"{report.noun}s removed",
+        aria_label=f"{language}: {words.metric} by {words.noun}s removed",
+        data_noun=f"{words.noun}s removed",
     )
 
 

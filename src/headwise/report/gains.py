@@ -1,13 +1,13 @@
-"""The headline and the table of gains: what removing heads did to each language."""
+"""The section of gains: what removing heads did to each language, as a sentence and a table."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from headwise.report.contents import SIGNIFICANT, Gain, Report
+from headwise.report.contents import SIGNIFICANT, Gain, Section
 from headwise.report.html import Html, element, isolated, joined, table_frame
-from headwise.report.numbers import plain, plural, probability, signed, span
+from headwise.report.numbers import number_range, plain, plural, probability, signed, span
 
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 140, 22, 5
 
@@ -29,33 +29,9 @@ _OTHERS = (
 )
 
 
-def headline(report: Report) -> str:
-    """The finding in a sentence or two.
-
-    Example:
-        >>> headline(Report("", metric="accuracy", gains=(Gain("zh", 12, 66.0, 76.5, 8.0, 13.0, 0.0002),)))
-        'Removing 12 heads changed accuracy by +10.5 points: significantly better in 1 of 1 language, worse in none.'
-    """
-    if report.gains:
-        parts = [f"Removing {_removed(report.gains, report.noun)} changed {report.metric} by {_verdict(report.gains)}"]
-        if report.likely:
-            removed = _removed(report.likely, report.noun)
-            parts.append(f"Removing all that are likely harmful ({removed}) changed it by {_verdict(report.likely)}")
-        if report.refined:
-            removed = _removed(report.refined, report.noun)
-            parts.append(f"Refined masks remove {removed} and change it by {_verdict(report.refined)}")
-        return " ".join(parts)
-    sizes = sorted({len(scores.players) for scores in report.scores.values()})
-    if not sizes:
-        return ""
-    found = [len(scores.decided("harmful")) for scores in report.scores.values()]
-    of = plural(sizes[0], report.noun) if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], report.noun)}"
-    return f"{of} scored in {plural(len(found), 'language')}: {_range(found)} of them harmful."
-
-
 def _removed(gains: Sequence[Gain], noun: str) -> str:
     removed = [gain.heads_removed for gain in gains]
-    return f"{_range(removed)} {noun if set(removed) == {1} else noun + 's'}"
+    return f"{number_range(removed)} {noun if set(removed) == {1} else noun + 's'}"
 
 
 def _verdict(gains: Sequence[Gain]) -> str:
@@ -71,15 +47,37 @@ def _verdict(gains: Sequence[Gain]) -> str:
     return f"{sentence} Removing as many at random: {signed(fmean(random))} points."
 
 
-def _range(numbers: Sequence[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low}" if low == high else f"{low} to {high}"
+@dataclass(frozen=True)
+class GainsText:
+    """The words of a section of gains.
+
+    Attributes:
+        title: Title of the section.
+        about: A sentence before the table.
+        headline: Beginning of the sentence at the top of the page, with `{removed}` for the number of heads; what it
+            changed the metric by follows.
+    """
+
+    title: str
+    about: str
+    headline: str
 
 
-def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Html | None:
-    """A table of gains, after a few words on what they are gains of; None if there are none."""
-    if not gains:
-        return None
+def gains_section(gains: Sequence[Gain], metric: str, noun: str, text: GainsText) -> Section:
+    """A table of gains with its headline.
+
+    Args:
+        gains: The gains, at least one.
+        metric: Name of the metric.
+        noun: What one player is called, such as `head`.
+        text: Title and sentences.
+
+    Example:
+        >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
+        >>> text = GainsText("Gains", "", "Removing {removed} changed accuracy by")
+        >>> gains_section([gain], "accuracy", "head", text).headline
+        'Removing 12 heads changed accuracy by +10.5 points: significantly better in 1 of 1 language, worse in none.'
+    """
     others = [column for column in _OTHERS if any(column.value(gain) is not None for gain in gains)]
     scale = _Scale.of(gains)
     titles = ["Language", "Removed", "Base", "Pruned", "Difference", "95% interval", "P"]
@@ -91,7 +89,8 @@ def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Html | None
         element("tfoot", _mean_row(gains, others)) if len(gains) > 1 else None,
         class_="sortable",
     )
-    return joined([element("p", about), table_frame("Gains by language", table), _explanation(metric, others)])
+    body = joined([element("p", text.about), table_frame(text.title, table), _explanation(metric, others)])
+    return Section(text.title, body, f"{text.headline.format(removed=_removed(gains, noun))} {_verdict(gains)}")
 
 
 def _headers(titles: Sequence[str]) -> Iterator[Html]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from headwise.affinity import Array, Shared, shared_scores, specific_to
 from headwise.report.html import Html, element, isolated, joined, table_frame
 from headwise.report.numbers import plain, plural
 from headwise.report.palette import level
 from headwise.scores import HeadScores
+from headwise.scores.affinity import Array, Shared, shared_scores, specific_to
 
 # Pixels per cell, and how much of a language's name a label holds.
 _CELL, _LONGEST = 34, 24

@@ -1,6 +1,7 @@
 """Numbers as people read them."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,3 +123,14 @@ def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
     step = next(power * factor for factor in (1, 2, 5, 10, 20) if (high - low) / (power * factor) < most)
     first, last = math.ceil(low / step), math.floor(high / step)
     return tuple(step * place for place in range(first, last + 1))
+
+
+def number_range(numbers: Sequence[int]) -> str:
+    """The lowest and the highest of some numbers.
+
+    Example:
+        >>> number_range([3, 9, 5]), number_range([4, 4])
+        ('3 to 9', '4')
+    """
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"

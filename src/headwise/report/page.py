@@ -7,22 +7,12 @@ from importlib.resources import files
 
 from headwise.files import write_bytes
 from headwise.report.contents import Report
-from headwise.report.curves import curves_section
-from headwise.report.gains import gains_section, headline
 from headwise.report.html import Html, element, isolated
 from headwise.report.languages import common_section, likeness_section
 from headwise.report.maps import HATCHING, maps_section
+from headwise.report.numbers import number_range, plural
 from headwise.report.palette import colour_rules
 from headwise.report.tables import commands_section, cost_section, provenance_section
-
-_TARGETED = "Each language without what is decided to be harmful in it, on data that nothing was chosen on."
-_LIKELY = (
-    "Each language without all that is likely harmful in it, proved or not: a tenth of what goes is expected not to be."
-)
-_REFINED = (
-    "Each language without what hurts given all else that is off: chosen on the examples that were scored on, "
-    "judged on others."
-)
 
 
 def write_report(path: str | os.PathLike[str], report: Report) -> None:
@@ -39,14 +29,14 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
         HeadwiseError: A player's name is not one that headwise gives, or the file cannot be written.
 
     Example:
-        >>> from headwise.report import Gain
-        >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
         >>> import tempfile
         >>> from pathlib import Path
+        >>> from headwise.report import table_section
+        >>> section = table_section("Sizes", ("language", "heads"), [("zh", "12")])
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_report(Path(folder) / "report.html", Report("Chinese heads", metric="accuracy", gains=(gain,)))
+        ...     write_report(Path(folder) / "report.html", Report("Chinese heads", sections=(section,)))
         ...     text = (Path(folder) / "report.html").read_text(encoding="utf-8")
-        >>> "Removing 12 heads changed accuracy by +10.5 points" in text
+        >>> "<h2>Sizes</h2>" in text
         True
     """
     write_bytes(path, render(report).encode("utf-8", "replace"))
@@ -82,13 +72,10 @@ def render(report: Report) -> str:
 
 def _sections(report: Report) -> dict[str, Html | None]:
     return {
-        "Gains": gains_section(report.gains, report.metric, _TARGETED),
-        "Gains without what is likely harmful": gains_section(report.likely, report.metric, _LIKELY),
-        "Gains of refined masks": gains_section(report.refined, report.metric, _REFINED),
+        **{section.title: section.body for section in report.sections},
         f"Values of {report.noun}s": maps_section(report.scores),
         "How alike languages are": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),
-        "Removing one after the other": curves_section(report),
         "Cost": cost_section(report.cost),
         "Where this comes from": provenance_section(report),
         "How to repeat it": commands_section(report.commands),
@@ -105,6 +92,18 @@ def _header(report: Report) -> Html:
         element("p", finding, class_="headline") if finding else None,
         element("p", report.note, class_="note", dir="auto") if report.note else None,
     )
+
+
+def headline(report: Report) -> str:
+    """The finding in a few sentences: those of the sections, or what the scores say."""
+    if found := " ".join(section.headline for section in report.sections if section.headline):
+        return found
+    sizes = sorted({len(scores.players) for scores in report.scores.values()})
+    if not sizes:
+        return ""
+    found = number_range([len(scores.decided("harmful")) for scores in report.scores.values()])
+    of = plural(sizes[0], report.noun) if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], report.noun)}"
+    return f"{of} scored in {plural(len(report.scores), 'language')}: {found} of them harmful."
 
 
 def _contents(titles: list[str]) -> Html | None:

@@ -1,8 +1,8 @@
-"""The plain tables at the end: what it cost, where it comes from, how to repeat it."""
+"""Plain tables: a study's own, cost, provenance and commands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from headwise.report.contents import Cost, Report
+from headwise.report.contents import Report, ScoringCost, Section
 from headwise.report.html import Html, element, isolated, joined, table_frame
 from headwise.report.numbers import count, duration
 from headwise.scores import HeadScores
@@ -14,14 +14,39 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def cost_section(costs: tuple[Cost, ...]) -> Html | None:
+def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> Section:
+    """A plain table.
+
+    Args:
+        title: Title of the section.
+        columns: Titles of the columns.
+        rows: Cells as text.
+        note: A note below the table.
+    """
+    head = [
+        element("th", column, scope="col", class_="number" if place else None) for place, column in enumerate(columns)
+    ]
+    lines = (
+        element(
+            "tr",
+            element("th", isolated(first), scope="row"),
+            *(element("td", isolated(cell), class_="number") for cell in cells),
+        )
+        for first, *cells in rows
+    )
+    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines), class_="plain")
+    below = element("p", note, class_="legend") if note else None
+    return Section(title, joined([table_frame(title, table), below]))
+
+
+def cost_section(costs: tuple[ScoringCost, ...]) -> Html | None:
     """What scoring cost; None if that is not known."""
     if not costs:
         return None
     timed = any(cost.seconds is not None for cost in costs)
     rows = [(isolated(cost.language), cost) for cost in costs]
     units, seconds = sum(cost.units for cost in costs), sum(cost.seconds or 0 for cost in costs)
-    total = Cost("", units, seconds if all(cost.seconds is not None for cost in costs) else None)
+    total = ScoringCost("", units, seconds if all(cost.seconds is not None for cost in costs) else None)
     titles = ["Language", "Units", "Time"][: 3 if timed else 2]
     head = [element("th", title, scope="col", class_=None if title == "Language" else "number") for title in titles]
     table = element(
@@ -34,7 +59,7 @@ def cost_section(costs: tuple[Cost, ...]) -> Html | None:
     return joined([table_frame("Cost by language", table), text])
 
 
-def _cost_row(name: Html, cost: Cost, timed: bool) -> Html:
+def _cost_row(name: Html, cost: ScoringCost, timed: bool) -> Html:
     time = element("td", duration(cost.seconds), class_="number") if timed else None
     return element("tr", element("th", name, scope="row"), element("td", count(cost.units), class_="number"), time)
 

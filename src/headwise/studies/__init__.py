@@ -1,27 +1,25 @@
-"""Studies: the papers' protocols, each a plan in YAML and a table."""
+"""Studies: the papers' protocols, each a plan in YAML, a grid of cells, tables and sections of the report."""
 
-from headwise.studies.correlates import Correlate, CorrelatesPlan, CorrelatesStudy, load_correlates, run_correlates
-from headwise.studies.descents import IterativeStudy, load_iterative
-from headwise.studies.iterative import IterativePlan, run_iterative
-from headwise.studies.kinds import KINDS, Kind, kind_of
-from headwise.studies.outcomes import LanguageOutcome, Outcome, TargetedStudy
+from headwise.studies.correlates import Correlate, CorrelatesPlan, CorrelatesStudy
+from headwise.studies.grid import Cell, Grid
+from headwise.studies.iterative import IterativePlan, IterativeStudy
+from headwise.studies.kinds import KINDS, Kind, run_study
+from headwise.studies.page import load_study, report_of
 from headwise.studies.plans import find_plan, plan_names
-from headwise.studies.stability import (
-    LanguageStability,
-    StabilityPlan,
-    StabilityStudy,
-    load_stability,
-    run_stability,
-)
-from headwise.studies.study import Figure, Study, StudyTable
-from headwise.studies.targeted import TargetedPlan, run_targeted
+from headwise.studies.stability import LanguageStability, StabilityPlan, StabilityStudy
+from headwise.studies.study import Study
+from headwise.studies.tables import Figure, StudyTable
+from headwise.studies.targeted import TargetedPlan
+from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy
 
 __all__ = [
     "KINDS",
+    "Cell",
     "Correlate",
     "CorrelatesPlan",
     "CorrelatesStudy",
     "Figure",
+    "Grid",
     "IterativePlan",
     "IterativeStudy",
     "Kind",
@@ -35,13 +33,8 @@ __all__ = [
     "TargetedPlan",
     "TargetedStudy",
     "find_plan",
-    "kind_of",
-    "load_correlates",
-    "load_iterative",
-    "load_stability",
+    "load_study",
     "plan_names",
-    "run_correlates",
-    "run_iterative",
-    "run_stability",
-    "run_targeted",
+    "report_of",
+    "run_study",
 ]

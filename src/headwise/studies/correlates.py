@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwise.errors import HeadwiseError, require_whole
+from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.files import write_json
-from headwise.report import Gain
+from headwise.progress import Advance
+from headwise.report import Section
 from headwise.runs import open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
-from headwise.scoring import Advance
 from headwise.stats import permutation_p_value, spearman
-from headwise.studies.outcomes import MASKS, TargetedStudy, load_targeted
-from headwise.studies.study import Shown, StudyTable, check_numbers, read_figures, save_tables
+from headwise.studies.study import check_numbers, read_figures
+from headwise.studies.tables import StudyTable, save_tables, section_of
+from headwise.studies.targeted_study import MASKS, TargetedStudy, load_targeted
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 
 #: Where a finished study's figures are.
@@ -59,7 +60,7 @@ class CorrelatesPlan:
 
     def __post_init__(self) -> None:
         if self.mask not in MASKS:
-            raise HeadwiseError(f"'mask' is one of {', '.join(MASKS)}, not {self.mask!r}")
+            raise FieldError("mask", f"must be one of {', '.join(MASKS)}, not {self.mask!r}")
         require_whole("resamples", self.resamples)
 
 
@@ -85,7 +86,7 @@ class Correlate:
 
 
 @dataclass(frozen=True)
-class CorrelatesStudy(Shown):
+class CorrelatesStudy:
     """What a study of correlates found.
 
     Attributes:
@@ -134,9 +135,9 @@ class CorrelatesStudy(Shown):
             "traits", f"likeness and distance to {self.source}", ("language", "gain", *names), lines
         )
 
-    def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
-        """What the page shows of each language under one kind of mask."""
-        return self.targeted.gains(mask)
+    def sections(self) -> tuple[Section, ...]:
+        """The correlations, and the gains that they are about."""
+        return (*map(section_of, self.tables()), *self.targeted.sections())
 
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""
@@ -275,3 +276,24 @@ def _correlate(trait: str, pairs: list[tuple[float, float | None]], resamples: i
     if math.isnan(found.rho):
         return Correlate(trait, len(known))
     return Correlate(trait, len(known), found.rho, found.low, found.high, permutation_p_value(gains, values, resamples))
+
+
+@dataclass(frozen=True)
+class _CorrelatesKind:
+    """The kind of study that runs no model."""
+
+    name: str = "correlates"
+    plan: type[Any] = CorrelatesPlan
+
+    def run(
+        self, plan: CorrelatesPlan, out: str | os.PathLike[str], progress: Advance | None = None
+    ) -> CorrelatesStudy:
+        """Run a plan."""
+        return run_correlates(plan, out, progress)
+
+    def load(self, folder: Path) -> CorrelatesStudy:
+        """The finished study of a folder."""
+        return load_correlates(folder)
+
+
+CORRELATES = _CorrelatesKind()

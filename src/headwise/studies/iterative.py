@@ -1,47 +1,50 @@
-"""Iterative pruning: the metric on test data while heads are removed, the lowest-ranked first, until none is left.
+"""Iterative pruning: the metric on test data while heads are removed, lowest-ranked first, until none is left.
 
-Figure 3 of Held & Yang, after Michel et al. Each ranking is made on dev examples with the same budget. A good one keeps
-the metric up for long; one that knows harmful heads lifts it at first.
+Figure 3 of Held & Yang, after Michel et al. Every ranking is computed on dev examples with the same budget. A good
+ranking keeps the metric high for long; one that finds harmful heads raises it at first.
 """
 
 import dataclasses
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from headwise.errors import HeadwiseError, require_whole
-from headwise.files import write_json
+from headwise.errors import FieldError, require_whole
 from headwise.methods import METHODS
-from headwise.report import Curve
-from headwise.results import SCORING
-from headwise.rules import lowest_mask
-from headwise.runs import open_run
+from headwise.report import Curve, Section, curves_section, noun_of
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, ScoringRun
-from headwise.studies.asking import plan_config, score_heads, study_languages
-from headwise.studies.descents import FIGURES, IterativeStudy
-from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_examples, check_split, open_bench
+from headwise.scoring import ScoringPlan, ScoringRun
+from headwise.scoring.run_folder import SCORING, load_scores
+from headwise.studies.grid import Array, Cell
+from headwise.studies.judge import Judge, check_split
+from headwise.studies.study import check_numbers, read_figures
+from headwise.studies.tables import StudyTable, TableCell
+from headwise.studies.work import GridKind, Work
 
 #: The ranking that is drawn several times.
 _RANDOM = "random"
+FORMAT, VERSION = "headwise-iterative-study", 1
+_FIGURES = "iterative.json"
+#: Percentage points that may be lost before a loss counts as one.
+TOLERANCE = 1.0
+_CHOSEN = "chosen on the test data, so it is an upper bound, not what a rule reaches"
 
 
 @dataclass(frozen=True)
 class IterativePlan:
-    """What an iterative study is asked.
+    """What an iterative study is asked to do.
 
     Attributes:
-        scoring: How heads are scored; its method is one of the rankings, the one that the page shows the scores of.
-        rankings: The methods that rank, of `headwise.methods.METHODS`; options are for the method of `scoring` alone.
+        scoring: How heads are scored; its method is one of the rankings, and the report shows its scores.
+        rankings: The methods that rank, from `headwise.methods.METHODS`; options are for the method of `scoring` alone.
         test_split: The split that the metric is measured on.
         step: Heads removed between two points; the last point is always without any head.
-        randoms: How often the `random` ranking is drawn.
+        randoms: The number of draws of the `random` ranking.
         resamples: Resamples of the bootstrap.
-        limit_test: At most so many test examples of each language; None for all.
+        limit_test: The maximum number of test examples of each language; None for all.
 
     Example:
         >>> plan = IterativePlan(ScoringPlan("e5-small-pos", "pos", "phrasebook"), step=60)
@@ -59,16 +62,14 @@ class IterativePlan:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rankings, list | tuple) or not self.rankings:
-            raise HeadwiseError(f"rankings: a list of methods such as [stars, random], not {self.rankings!r}")
+            raise FieldError("rankings", f"a list of methods such as [stars, random], not {self.rankings!r}")
         for ranking in self.rankings:
             if ranking not in METHODS:
-                raise HeadwiseError(f"rankings: there is no method {ranking!r}: choose from {', '.join(METHODS)}")
+                raise FieldError("rankings", f"there is no method {ranking!r}: choose from {', '.join(METHODS)}")
             if self.rankings.count(ranking) > 1:
-                raise HeadwiseError(f"rankings: {ranking!r} is there twice")
+                raise FieldError("rankings", f"{ranking!r} is there twice")
         if self.scoring.method not in self.rankings:
-            raise HeadwiseError(
-                f"rankings: the method {self.scoring.method!r} is not there: add it, or change 'method'"
-            )
+            raise FieldError("rankings", f"the method {self.scoring.method!r} is missing: add it, or change 'method'")
         check_split(self.scoring, self.test_split)
         for name in ("step", "randoms", "resamples", "limit_test"):
             if (name, getattr(self, name)) != ("limit_test", None):
@@ -79,47 +80,159 @@ class IterativePlan:
         return (*range(0, players, self.step), players)
 
 
-def run_iterative(plan: IterativePlan, out: str | os.PathLike[str], progress: Advance | None = None) -> IterativeStudy:
-    """Run the study, or go on with one that was stopped.
+def area(curve: Curve) -> float:
+    """The mean of the metric from no head removed to all of them: the area under the curve over the share removed.
 
-    Args:
-        plan: What to do.
-        out: The run folder.
-        progress: Called as work goes on.
+    Example:
+        >>> area(Curve("zh", "stars", removed=(0, 2, 3), value=(90.0, 60.0, 30.0)))
+        65.0
+    """
+    removed, value = np.array(curve.removed, dtype=np.float64), np.array(curve.value)
+    return float(((value[1:] + value[:-1]) / 2 * np.diff(removed)).sum() / (removed[-1] - removed[0]))
+
+
+def removable(curve: Curve) -> int:
+    """The most heads removed, of the curve's points, with a metric that is at most one point below the first.
+
+    Example:
+        >>> removable(Curve("zh", "stars", removed=(0, 2, 3, 4), value=(60.0, 57.5, 59.0, 30.0)))
+        3
+    """
+    floor = _whole(curve) - TOLERANCE - 1e-9  # a loss of exactly one point must not depend on rounding
+    return max(removed for removed, value in zip(curve.removed, curve.value, strict=True) if value >= floor)
+
+
+def best(curve: Curve) -> tuple[int, float]:
+    """The point where the metric is highest, the first of equal ones: heads removed, and the metric.
+
+    Example:
+        >>> best(Curve("zh", "stars", removed=(0, 2, 3), value=(60.0, 61.5, 61.5)))
+        (2, 61.5)
+    """
+    place = int(np.argmax(curve.value))
+    return curve.removed[place], curve.value[place]
+
+
+def _whole(curve: Curve) -> float:
+    """The metric with all heads."""
+    return curve.value[0]
+
+
+@dataclass(frozen=True)
+class IterativeStudy:
+    """What an iterative study found.
+
+    Attributes:
+        folder: The run folder.
+        metric: The metric's name.
+        lines: The curve of every language and ranking. Bands are 95% bootstrap intervals of the metric, those of
+            the random ranking go from the worst to the best draw.
+        scores: The scores of each language by the plan's method.
+        seconds: What that scoring took, by language.
+        notes: What must be said with it.
+    """
+
+    folder: Path
+    metric: str
+    lines: tuple[Curve, ...]
+    scores: Mapping[str, HeadScores]
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...]
+
+    def tables(self) -> tuple[StudyTable, ...]:
+        """Areas under the curves, how much can go, the best points, and the curves themselves."""
+        return self._areas(), self._removable(), self._best(), self._points()
+
+    @property
+    def _rankings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(curve.ranking for curve in self.lines))
+
+    def _rows(
+        self, first: Callable[[Curve], TableCell], cell: Callable[[Curve], TableCell]
+    ) -> tuple[tuple[TableCell, ...], ...]:
+        """A row for each language: its name, what does not depend on the ranking, and a cell for every ranking."""
+        rows: dict[str, list[TableCell]] = {}
+        for curve in self.lines:
+            rows.setdefault(curve.language, [curve.language, first(curve)]).append(cell(curve))
+        return tuple(tuple(row) for row in rows.values())
+
+    def _areas(self) -> StudyTable:
+        rows = self._rows(_whole, area)
+        if len(rows) > 1:
+            numbers = np.array([row[1:] for row in rows], dtype=np.float64)  # (languages, columns)
+            rows = (*rows, ("mean", *numbers.mean(0).tolist()))
+        title = f"{self.metric} on test data, mean from no {noun_of(self.scores)} removed to all"
+        return StudyTable("iterative", title, ("language", "none", *self._rankings), rows)
+
+    def _removable(self) -> StudyTable:
+        rows = self._rows(lambda curve: curve.removed[-1], removable)
+        title = (
+            f"{noun_of(self.scores)}s removable for at most {TOLERANCE:g} point of {self.metric}, lowest-ranked first"
+        )
+        note = f"Removable: the point is {_CHOSEN}."
+        return StudyTable("removable", title, ("language", "all", *self._rankings), rows, note)
+
+    def _best(self) -> StudyTable:
+        rows = tuple((curve.language, _whole(curve), curve.ranking, *best(curve)) for curve in self.lines)
+        note = f"off: how many are removed at the best point. It is {_CHOSEN}."
+        title = f"best {self.metric} along the curve"
+        return StudyTable("best", title, ("language", "none", "ranking", "off", "best"), rows, note)
+
+    def _points(self) -> StudyTable:
+        columns = ("language", "ranking", "removed", "value", "low", "high")
+        rows = tuple(
+            (curve.language, curve.ranking, *point)
+            for curve in self.lines
+            for point in zip(curve.removed, curve.value, curve.low, curve.high, strict=True)
+        )
+        return StudyTable("curves", f"{self.metric} by {noun_of(self.scores)}s removed", columns, rows, printed=False)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The curves."""
+        return (curves_section(self.lines, self.metric, noun_of(self.scores)),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study's figures as plain data."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "metric": self.metric,
+            "curves": [dataclasses.asdict(curve) for curve in self.lines],
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
+
+
+def load_iterative(folder: Path) -> IterativeStudy:
+    """The iterative study in a run folder.
 
     Raises:
-        HeadwiseError: Something in the plan does not fit, the folder holds another run, or a head has no value because
-            the budget is too small.
+        HeadwiseError: There is none, or it is not finished.
     """
-    folder, languages = Path(out), study_languages(plan.scoring)
-    check_examples(plan.scoring, languages, plan.test_split)
-    config = {"study": "iterative", **plan_config(plan), "languages": languages}
-    with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
-        scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
-        names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
-        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
-        lines = _measure(plan, bench, scored, progress)
-    main = scored[plan.scoring.method][0]
-    seconds = {language: each.seconds for language, each in main.languages.items()}
-    study = IterativeStudy(folder, bench.task.metric.name, lines, main.scores, seconds, main.notes)
-    write_json(folder / FIGURES, study.to_dict())
-    save_tables(study.tables(), folder)
-    return study
+    with read_figures(folder, _FIGURES, FORMAT, VERSION) as data:
+        lines = tuple(_curve(each) for each in data["curves"])
+        scores = load_scores(folder / SCORING)
+        return IterativeStudy(folder, data["metric"], lines, scores, data["seconds"], tuple(data["notes"]))
 
 
-def _score(plan: IterativePlan, ranking: str, folder: Path, progress: Advance | None) -> list[ScoringRun]:
-    """The runs of a ranking: one, or one for each draw of the random one. The page shows what is in `scoring`."""
+def _curve(data: Mapping[str, Any]) -> Curve:
+    parts = [tuple(data[name]) for name in ("removed", "value", "low", "high")]
+    check_numbers(*(number for part in parts for number in part))
+    return Curve(data["language"], data["ranking"], *parts)
+
+
+def prepare(plan: IterativePlan, work: Work) -> dict[str, list[ScoringRun]]:
+    """The runs of every ranking: one, or one for each draw of the random ranking."""
+    return {ranking: _score(plan, ranking, work) for ranking in plan.rankings}
+
+
+def _score(plan: IterativePlan, ranking: str, work: Work) -> list[ScoringRun]:
     main, found = ranking == plan.scoring.method, []
-
-    def show(done: int, total: int, word: str) -> None:
-        if progress is not None:
-            progress(done, total, f"{ranking}, {word}")
-
     for draw in range(plan.randoms if ranking == _RANDOM else 1):
         name = f"scoring-{ranking}-{draw}" if ranking == _RANDOM else f"scoring-{ranking}"
         options = plan.scoring.options if main else {}
         asked = dataclasses.replace(plan.scoring, method=ranking, options=options, seed=plan.scoring.seed + draw)
-        run = score_heads(asked, folder / (SCORING if main and not draw else name), show)
+        run = work.score(asked, SCORING if main and not draw else name, ranking)
         for language, each in run.languages.items():
             _check_complete(ranking, language, each.scores)
         found.append(run)
@@ -129,38 +242,54 @@ def _score(plan: IterativePlan, ranking: str, folder: Path, progress: Advance | 
 def _check_complete(ranking: str, language: str, scores: HeadScores) -> None:
     """Heads without a value cannot be ranked."""
     if missing := len(scores.players) - len(scores.ranked()):
-        raise HeadwiseError(f"budget: {missing} players of {language} have no value by {ranking} yet: raise it")
+        raise FieldError("budget", f"{missing} players of {language} have no value by {ranking} yet: raise it")
 
 
-def _measure(
-    plan: IterativePlan, bench: Bench, scored: Mapping[str, Sequence[ScoringRun]], progress: Advance | None
-) -> tuple[Curve, ...]:
-    """The curve of every language under every ranking."""
-    languages = list(scored[plan.scoring.method][0].languages)
-    pairs = [(language, ranking) for language in languages for ranking in scored]
-    lines = []
-    for done, (language, ranking) in enumerate(pairs):
-        if progress is not None:
-            progress(done, len(pairs), f"testing {language}, {ranking}")
-        lines.append(_line(plan, bench, language, ranking, [run.languages[language].scores for run in scored[ranking]]))
-    if progress is not None:
-        progress(len(pairs), len(pairs), "tested")
-    return tuple(lines)
+def cells(plan: IterativePlan, _work: Work, scored: Mapping[str, Sequence[ScoringRun]]) -> list[Cell]:
+    """Every point of every ranking, for every language."""
+    return [
+        cell
+        for runs in scored.values()
+        for run in runs
+        for language, scores in run.scores.items()
+        for cell in _points(plan, language, scores)
+    ]
 
 
-def _line(plan: IterativePlan, bench: Bench, language: str, ranking: str, rankings: Sequence[HeadScores]) -> Curve:
+def _points(plan: IterativePlan, language: str, scores: HeadScores) -> list[Cell]:
+    points = plan.points(len(scores.players))
+    masks = [scores.mask(count=removed) if removed else None for removed in points]
+    return [Cell(language, plan.test_split, mask, plan.limit_test) for mask in masks]
+
+
+def finish(
+    plan: IterativePlan, work: Work, scored: Mapping[str, Sequence[ScoringRun]], measured: dict[Cell, Array]
+) -> IterativeStudy:
+    """The study of what was measured."""
+    judge, main = Judge(work.grid.task.metric, plan.resamples), scored[plan.scoring.method][0]
+    lines = tuple(
+        _line(plan, judge, ranking, [run.languages[language].scores for run in scored[ranking]], language, measured)
+        for language in main.languages
+        for ranking in scored
+    )
+    seconds = {language: each.seconds for language, each in main.languages.items()}
+    return IterativeStudy(work.folder, judge.metric.name, lines, main.scores, seconds, main.notes)
+
+
+def _line(
+    plan: IterativePlan,
+    judge: Judge,
+    ranking: str,
+    draws: Sequence[HeadScores],
+    language: str,
+    measured: Mapping[Cell, Array],
+) -> Curve:
     """The curve of one language: with the bootstrap's band, or from the worst to the best of several draws."""
-    points = plan.points(len(rankings[0].players))
-    measured = [_descend(bench, language, scores, points) for scores in rankings]
-    values = np.array([[bench.value(each) for each in descent] for descent in measured])  # (rankings, points)
-    if ranking == _RANDOM:
-        low, high = values.min(0), values.max(0)
-    else:
-        low, high = bench.bands(measured[0], plan.resamples)
-    mean = values.mean(0)
+    found = [[measured[cell] for cell in _points(plan, language, scores)] for scores in draws]
+    values = np.array([[judge.value(each) for each in points] for points in found])  # (draws, points)
+    low, high = (values.min(0), values.max(0)) if ranking == _RANDOM else judge.bands(found[0])
+    points, mean = plan.points(len(draws[0].players)), values.mean(0)
     return Curve(language, ranking, points, tuple(mean.tolist()), tuple(low.tolist()), tuple(high.tolist()))
 
 
-def _descend(bench: Bench, language: str, scores: HeadScores, points: Sequence[int]) -> list[Array]:
-    """What each test example adds to the metric at each point, (examples, statistics) each."""
-    return [bench.statistics(language, lowest_mask(scores, bench.heads, removed)) for removed in points]
+ITERATIVE = GridKind("iterative", IterativePlan, prepare, cells, finish, load_iterative)

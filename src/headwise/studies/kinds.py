@@ -1,45 +1,50 @@
-"""The kinds of studies: each a plan, what runs it, and what reads it again."""
+"""The kinds of studies: one row each."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from headwise.scoring import Advance
-from headwise.studies.correlates import CorrelatesPlan, load_correlates, run_correlates
-from headwise.studies.descents import load_iterative
-from headwise.studies.iterative import IterativePlan, run_iterative
-from headwise.studies.outcomes import load_targeted
-from headwise.studies.stability import StabilityPlan, load_stability, run_stability
+from headwise.progress import Advance
+from headwise.studies.correlates import CORRELATES
+from headwise.studies.iterative import ITERATIVE
+from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
-from headwise.studies.targeted import TargetedPlan, run_targeted
+from headwise.studies.targeted import TARGETED
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of study.
+class Kind(Protocol):
+    """A kind of study."""
 
-    Attributes:
-        plan: The plan's class: a dataclass with fields of its own, and `scoring` if it scores heads.
-        run: Runs a plan in a folder, or goes on with it.
-        load: The finished study of a folder.
-    """
+    @property
+    def name(self) -> str:
+        """Its name, which plans give as `study`."""
 
-    plan: type[Any]
-    run: Callable[[Any, Path, Advance | None], Study]
-    load: Callable[[Path], Study]
+    @property
+    def plan(self) -> type[Any]:
+        """The plan's class: a dataclass with fields of its own, and `scoring` if it scores heads."""
+
+    def run(self, plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+        """Run a plan in a folder, or continue it."""
+
+    def load(self, folder: Path) -> Study:
+        """The finished study of a folder."""
 
 
 #: By the name that a plan gives as `study`.
-KINDS: Mapping[str, Kind] = {
-    "targeted": Kind(TargetedPlan, run_targeted, load_targeted),
-    "iterative": Kind(IterativePlan, run_iterative, load_iterative),
-    "stability": Kind(StabilityPlan, run_stability, load_stability),
-    "correlates": Kind(CorrelatesPlan, run_correlates, load_correlates),
-}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
 
 
-def kind_of(plan: Any) -> str:
-    """The name of a plan's kind."""
-    [name] = [name for name, kind in KINDS.items() if type(plan) is kind.plan]
-    return name
+def run_study(plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+    """Run a plan of any kind, or continue a study that was stopped.
+
+    Args:
+        plan: The plan, such as `find_plan` gives.
+        out: The run folder.
+        progress: Called after every step.
+
+    Raises:
+        HeadwiseError: Something in the plan does not fit, or the folder holds another run.
+    """
+    [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
+    return kind.run(plan, out, progress)

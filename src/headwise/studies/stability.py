@@ -7,7 +7,6 @@ and which are harmful in one language and helpful in another.
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,19 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from headwise.affinity import Shared, shared_scores, specific_to
-from headwise.errors import HeadwiseError
-from headwise.files import write_json
-from headwise.results import SCORING, load_scores
-from headwise.runs import open_run
+from headwise.errors import FieldError
+from headwise.report import Section
 from headwise.scores import HeadScores, stability
-from headwise.scoring import Advance, ScoringPlan
+from headwise.scores.affinity import Shared, shared_scores, specific_to
+from headwise.scoring import ScoringPlan, ScoringRun
+from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import Decision
-from headwise.studies.asking import plan_config, score_heads
-from headwise.studies.study import Shown, StudyTable, read_figures, save_tables
+from headwise.studies.grid import Array, Cell
+from headwise.studies.study import read_figures
+from headwise.studies.tables import StudyTable, section_of
+from headwise.studies.work import GridKind, Work
 
 #: Where a finished study's figures are.
-FIGURES = "stability.json"
+_FIGURES = "stability.json"
 FORMAT, VERSION = "headwise-stability-study", 1
 
 
@@ -55,9 +55,9 @@ class StabilityPlan:
     def __post_init__(self) -> None:
         whole = isinstance(self.seeds, list | tuple) and all(type(seed) is int for seed in self.seeds)
         if not whole or not 1 < len(set(self.seeds)) == len(self.seeds):
-            raise HeadwiseError(f"'seeds' are at least two different whole numbers, such as [0, 1], not {self.seeds}")
+            raise FieldError("seeds", f"at least two different whole numbers, such as [0, 1], not {self.seeds}")
         if self.scoring.seed:
-            raise HeadwiseError(f"'seed' is not used by a stability study: put {self.scoring.seed} among its 'seeds'")
+            raise FieldError("seed", f"a stability study does not use it: put {self.scoring.seed} among its 'seeds'")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class LanguageStability:
 
 
 @dataclass(frozen=True)
-class StabilityStudy(Shown):
+class StabilityStudy:
     """What a stability study found.
 
     Attributes:
@@ -134,6 +134,10 @@ class StabilityStudy(Shown):
         note = "Jaccard, Spearman: means over pairs of seeds; opposed: harmful under one seed, helpful under another."
         return StudyTable("stability", f"{len(self.runs)} seeds compared", columns, rows, note)
 
+    def sections(self) -> tuple[Section, ...]:
+        """How far the seeds agree; the page itself shows what languages share."""
+        return (section_of(self._stability_table()),)
+
     def to_dict(self) -> dict[str, Any]:
         """The study's figures as plain data."""
         return {
@@ -148,31 +152,30 @@ class StabilityStudy(Shown):
         }
 
 
-def run_stability(plan: StabilityPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> StabilityStudy:
-    """Score with every seed, or go on with a study that was stopped.
+def prepare(plan: StabilityPlan, work: Work) -> dict[int, ScoringRun]:
+    """A scoring run for every seed: the first in `scoring`, the others in `scoring-seed-<n>`."""
+    folders = _seed_folders(work.folder, plan.seeds)
+    return {
+        seed: work.score(
+            dataclasses.replace(plan.scoring, seed=seed), folder.name, f"seed {seed}", place, len(plan.seeds)
+        )
+        for place, (seed, folder) in enumerate(folders.items())
+    }
 
-    Args:
-        plan: What to do.
-        out: The run folder; the scores of the first seed are in `scoring`, the others' in `scoring-seed-<n>`.
-        progress: Called as work goes on.
 
-    Raises:
-        HeadwiseError: Something in the plan does not fit, or the folder holds another run.
-    """
-    folder = Path(out)
-    config = {"study": "stability", **plan_config(plan)}
-    with open_run(folder, config, settled=(folder / FIGURES).exists()):
-        found = {}
-        for place, (seed, scoring) in enumerate(_seed_folders(folder, plan.seeds).items()):
-            seeded = dataclasses.replace(plan.scoring, seed=seed)
-            found[seed] = score_heads(seeded, scoring, _part(progress, place, len(plan.seeds), seed))
-    runs = {seed: run.scores for seed, run in found.items()}
-    first = next(iter(found.values()))
-    seconds = {name: sum(run.languages[name].seconds for run in found.values()) for name in first.languages}
-    study = StabilityStudy(folder, runs, seconds, first.notes)
-    write_json(folder / FIGURES, study.to_dict())
-    save_tables(study.tables(), folder)
-    return study
+def cells(_plan: StabilityPlan, _work: Work, _scored: Mapping[int, ScoringRun]) -> tuple[Cell, ...]:
+    """Nothing is measured on test data."""
+    return ()
+
+
+def finish(
+    _plan: StabilityPlan, work: Work, scored: Mapping[int, ScoringRun], _measured: dict[Cell, Array]
+) -> StabilityStudy:
+    """The study of all runs."""
+    runs = {seed: run.scores for seed, run in scored.items()}
+    first = next(iter(scored.values()))
+    seconds = {name: sum(run.languages[name].seconds for run in scored.values()) for name in first.languages}
+    return StabilityStudy(work.folder, runs, seconds, first.notes)
 
 
 def load_stability(folder: Path) -> StabilityStudy:
@@ -181,7 +184,7 @@ def load_stability(folder: Path) -> StabilityStudy:
     Raises:
         HeadwiseError: There is none, or it is not finished.
     """
-    with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
+    with read_figures(folder, _FIGURES, FORMAT, VERSION) as data:
         stored = {seed: load_scores(path) for seed, path in _seed_folders(folder, data["seeds"]).items()}
         runs = {seed: {name: scores[name] for name in data["languages"]} for seed, scores in stored.items()}
         return StabilityStudy(folder, runs, data["seconds"], tuple(data["notes"]))
@@ -277,8 +280,4 @@ def _seed_folders(folder: Path, seeds: Sequence[int]) -> dict[int, Path]:
     return {seed: folder / (f"scoring-seed-{seed}" if place else SCORING) for place, seed in enumerate(seeds)}
 
 
-def _part(progress: Advance | None, place: int, parts: int, seed: int) -> Advance | None:
-    """Progress of one seed's run as a part of the whole."""
-    if progress is None:
-        return None
-    return lambda done, total, word: progress(place * total + done, parts * total, f"seed {seed}, {word}")
+STABILITY = GridKind("stability", StabilityPlan, prepare, cells, finish, load_stability)

@@ -1,57 +1,50 @@
-"""Targeted pruning: each language without its harmful heads, judged on test data beside the usual controls.
+"""Targeted pruning: each language without its harmful heads, judged on test data with the usual controls.
 
-For each language the heads are scored on dev examples; those decided harmful go. That mask is also refined: the heads
-that hurt given what is off go too, chosen on dev. Beside it stands the mask without all that are likely harmful. The
-same number of heads by chance (ten times), and as many as are harmful by Michel's sensitivities, are the controls. Two
-masks need no scores of the language itself: the source language's (zero-shot), and one of all together (pooled).
+For each language the heads are scored on dev examples. The masks that are judged: `targeted` removes the heads that are
+decided to be harmful, `likely` all that are likely harmful, `refined` also those that hurt once the first are off.
+Controls: as many heads at random, and as many with the lowest importance by Michel et al. Two masks need no scores of
+the language itself: `zero-shot` is the mask of the source language, `pooled` one mask for all languages.
 """
 
-import functools
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from headwise.draws import Draws
 from headwise.errors import require_whole
-from headwise.files import write_json
-from headwise.heads import HeadMap
 from headwise.masks import HeadMask
-from headwise.methods import Budget, find_method, score
-from headwise.methods.base import Problem
-from headwise.refinement import RefinementPlan, refine_mask
-from headwise.results import SCORING
-from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without, tells_likely
-from headwise.runs import Journal, open_run, read_run
+from headwise.methods import Budget, Problem, find_method, score
+from headwise.runs import Journal, read_run
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems
-from headwise.studies.asking import plan_config, score_heads, study_languages
-from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
-from headwise.studies.pooled import pool_languages, pooled_mask
-from headwise.studies.study import save_tables
-from headwise.studies.testing import Array, Bench, check_examples, check_split, open_bench
+from headwise.scores.rules import tells_likely
+from headwise.scoring import RefinementPlan, ScoringPlan, ScoringRun, make_problems
+from headwise.scoring.pool import pool_languages, pooled_mask
+from headwise.scoring.refine import refine_languages
+from headwise.studies.grid import Array, Cell
+from headwise.studies.judge import Judge, check_split
+from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy, load_targeted
+from headwise.studies.work import GridKind, Work
 
 
 @dataclass(frozen=True)
 class TargetedPlan:
-    """What a targeted study is asked.
+    """What a targeted study is asked to do.
 
     Attributes:
         scoring: How heads are scored.
         test_split: The split that masks are judged on.
-        source: The language that the model was tuned on, whose mask is tried on all.
-        refine: Rounds of refining the mask of harmful players, at most; 0 for none.
-        refine_examples: Dev examples to refine on, at most.
-        randoms: How many random masks of the size of the targeted one, and of the refined one.
-        random_examples: Test examples that each random mask is judged on, at most, drawn anew for each of them: what it
-            adds to the base on these is added to the base on all, so that the controls do not cost more than all else.
-            None for all.
-        limit_test: At most so many test examples of each language, the first ones; None for all.
+        source: The language that the model was tuned on, whose mask is tried on all languages.
+        refine: The maximum number of rounds of refining; 0 for no refined masks.
+        refine_examples: The maximum number of dev examples to refine on.
+        randoms: The number of random masks of the size of the targeted one, and of the refined one.
+        random_examples: The maximum number of test examples that each random mask is judged on, drawn anew for each of
+            them; its difference to the whole model on these is added to the metric on all. None for all examples.
+        limit_test: The maximum number of test examples of each language, the first ones; None for all.
         resamples: Resamples of the paired bootstrap.
 
     Raises:
-        HeadwiseError: A number is not whole or too small, or heads would be judged on what they are scored on.
+        HeadwiseError: A number is not whole or too small, or the test split is the one that heads are scored on.
     """
 
     scoring: ScoringPlan
@@ -73,127 +66,152 @@ class TargetedPlan:
                 require_whole(name, getattr(self, name))
 
 
-def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Advance | None = None) -> TargetedStudy:
-    """Run the study, or go on with one that was stopped.
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before anything is judged.
 
-    Args:
-        plan: What to do.
-        out: The run folder.
-        progress: Called as work goes on.
-
-    Raises:
-        HeadwiseError: Something in the plan does not fit, or the folder holds another run.
+    Attributes:
+        scored: The scores of each language.
+        masks: The masks of each language, by name.
     """
-    folder, languages = Path(out), study_languages(plan.scoring)
-    check_examples(plan.scoring, languages, plan.test_split)
-    config = {"study": "targeted", **plan_config(plan), "languages": languages}
-    with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
-        scored = score_heads(plan.scoring, folder / SCORING, progress)
-        names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
-        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
-        masks = choose_masks(plan, bench.heads, scored, run.journal, progress)
-        found = {}
-        for done, (language, scores) in enumerate(scored.scores.items()):
-            if progress is not None:
-                progress(done, len(languages), f"testing {language}")
-            found[language] = _judge(plan, bench, language, masks[language], scores)
-            chosen = masks[language].get("refined", masks[language]["targeted"])
-            chosen.save(folder / "masks" / f"{language}.json")
-        if progress is not None:
-            progress(len(languages), len(languages), "tested")
+
+    scored: ScoringRun
+    masks: Mapping[str, Mapping[str, HeadMask]]
+
+
+def prepare(plan: TargetedPlan, work: Work) -> Prepared:
+    """Score heads and choose the masks of every language; only dev examples are used."""
+    scored = work.score(plan.scoring)
+    masks = choose_masks(plan, work, scored)
+    for language, each in masks.items():
+        each.get("refined", each["targeted"]).save(work.folder / "masks" / f"{language}.json")
     if (pooled := next(iter(masks.values())).get("pooled")) is not None:
-        pooled.save(folder / "pooled.json")
-    seconds = {language: each.seconds for language, each in scored.languages.items()}
-    study = TargetedStudy(folder, bench.task.metric.name, found, scored.scores, seconds, scored.notes)
-    write_json(folder / FIGURES, study.to_dict())
-    save_tables(study.tables(), folder)
-    return study
+        pooled.save(work.folder / "pooled.json")
+    return Prepared(scored, masks)
 
 
-def choose_masks(
-    plan: TargetedPlan,
-    heads: HeadMap,
-    scored: ScoringRun,
-    journal: Journal | None = None,
-    progress: Advance | None = None,
-) -> dict[str, dict[str, HeadMask]]:
-    """The masks to try on each language: nothing but dev examples has a say in them."""
-    scores = scored.scores
-    harmful = {language: harmful_mask(each, heads) for language, each in scores.items()}
-    problems, _ = make_problems(plan.scoring)
+def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str, dict[str, HeadMask]]:
+    """The masks to try on each language, by name."""
+    scores, (problems, _) = scored.scores, make_problems(plan.scoring, work.setting)
+    harmful = {language: each.mask("harmful") for language, each in scores.items()}
     likely = all(map(tells_likely, scores.values()))
-    shared = {"pooled": _pool(plan, heads, scored, problems)} if likely and len(scores) > 1 else {}
+    shared = {"pooled": _pool(plan, scored, problems)} if likely and len(scores) > 1 else {}
     if plan.source in harmful:
         shared["zero-shot"] = harmful[plan.source]
-    found: dict[str, dict[str, HeadMask]] = {}
-    for done, (language, mask) in enumerate(harmful.items()):
-        if progress is not None:
-            progress(done, len(harmful), f"refining {language}")
-        problem = problems[language]
-        found[language] = {"targeted": mask, "michel": michel_mask(problem, scores[language], journal), **shared}
+    found: dict[str, dict[str, HeadMask]] = {
+        language: {"targeted": mask, "michel": michel_mask(problems[language], scores[language], work.journal)}
+        for language, mask in harmful.items()
+    }
+    refined = {}
+    if plan.refine:
+        how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
+        refined = refine_languages(problems, harmful, how, work.journal, work.progress)
+    for language, masks in found.items():
+        masks |= shared
         if likely:
-            found[language]["likely"] = likely_mask(scores[language], heads)
-        if plan.refine:
-            how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
-            found[language]["refined"] = refine_mask(problem, mask, how, journal).mask
+            masks["likely"] = scores[language].mask("likely")
+        if language in refined:
+            masks["refined"] = refined[language].mask
     return found
 
 
-def _pool(plan: TargetedPlan, heads: HeadMap, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
-    """The mask that all languages share, from the rounds of all of them."""
-    scores = scored.scores
+def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
+    """One mask for all languages, from the rounds of all of them."""
+    assert scored.folder is not None
     method = find_method(plan.scoring.method, **plan.scoring.options)
     with read_run(scored.folder) as run:
-        pooled = pool_languages(scores, method, problems, run.journal, plan.scoring.seed)
-    return pooled_mask(pooled, heads, next(iter(scores.values())))
+        pooled = pool_languages(scored.scores, method, problems, run.journal, plan.scoring.seed)
+    return pooled_mask(pooled, next(iter(scored.scores.values())))
 
 
 def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = None) -> HeadMask:
     """The mask without the players that the loss is least sensitive to, as many as are harmful."""
     stream = f"michel {problem.language} {problem.data}"
     found = score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
-    return lowest_mask(found, problem.heads, len(scores.decided("harmful")))
+    return found.mask(count=len(scores.decided("harmful")))
 
 
-def _judge(
-    plan: TargetedPlan, bench: Bench, language: str, masks: Mapping[str, HeadMask], scores: HeadScores
-) -> LanguageOutcome:
-    """Measure one language under all masks."""
-    base = bench.statistics(language)
-    outcomes = {}
-    for name, mask in masks.items():
-        statistics = bench.statistics(language, mask)
-        test = bench.compare(base, statistics, plan.resamples)
-        outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
+def cells(plan: TargetedPlan, work: Work, prepared: Prepared) -> list[Cell]:
+    """The whole model, every mask and every random mask, for every language."""
+    found = []
+    for language, masks in prepared.masks.items():
+        base = Cell(language, plan.test_split, limit=plan.limit_test)
+        found += [base, *(_cell(base, mask) for mask in masks.values())]
+        examples = len(work.grid.examples(base))
+        for size in _random_sizes(prepared, language).values():
+            found += [_random(plan, prepared, base, size, draw, examples) for draw in range(plan.randoms)]
+    return found
+
+
+def _cell(base: Cell, mask: HeadMask) -> Cell:
+    return Cell(base.language, base.split, mask if mask.off else None, base.limit)
+
+
+def _random_sizes(prepared: Prepared, language: str) -> dict[str, int]:
+    """The number of players that random masks remove, by the mask whose size it is."""
+    masks, scores = prepared.masks[language], prepared.scored.scores[language]
     sizes = {"targeted": len(scores.decided("harmful"))}
     if "refined" in masks:
-        sizes["refined"] = players_off(masks["refined"], scores, bench.heads)
-    judge = functools.partial(_judge_random, plan, bench, language, base)
-    randoms = {
-        kind: tuple(judge(random_mask(scores, bench.heads, size, seed), seed) for seed in range(plan.randoms))
-        for kind, size in sizes.items()
-    }
-    return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
+        sizes["refined"] = players_off(masks["refined"], scores)
+    return sizes
 
 
-def players_off(mask: HeadMask, scores: HeadScores, heads: HeadMap) -> int:
-    """How many players a mask has off: one may be several heads that share their keys."""
+def players_off(mask: HeadMask, scores: HeadScores) -> int:
+    """The number of players that a mask removes: one player may be several heads that share their keys."""
     gone = set(mask.off)
-    return sum(gone.issuperset(mask_without(heads, [name], scores.kind).off) for name in scores.players)
+    return sum(gone.issuperset(scores.without([name]).off) for name in scores.players)
 
 
-def _judge_random(plan: TargetedPlan, bench: Bench, language: str, base: Array, mask: HeadMask, seed: int) -> float:
-    """The metric under one random mask, by its difference to the base on the examples that it is judged on."""
+def _random(plan: TargetedPlan, prepared: Prepared, base: Cell, size: int, draw: int, examples: int) -> Cell:
+    """The cell of one random mask."""
+    mask = random_mask(prepared.scored.scores[base.language], size, plan.scoring.seed, draw)
     if not mask.off:
-        return bench.value(base)
-    if plan.random_examples is None or plan.random_examples >= len(base):
-        return bench.value(bench.statistics(language, mask))
-    only = np.sort(np.random.default_rng([seed, 11]).permutation(len(base))[: plan.random_examples])
-    found = bench.statistics(language, mask, only.tolist())
-    return bench.value(base) + bench.value(found) - bench.value(base[only])
+        return base
+    if plan.random_examples is None or plan.random_examples >= examples:
+        return _cell(base, mask)
+    order = np.argsort(Draws(plan.scoring.seed, "random mask examples").uniform(draw, 1, examples)[0], kind="stable")
+    only = tuple(np.sort(order[: plan.random_examples]).tolist())
+    return Cell(base.language, base.split, mask, base.limit, only)
 
 
-def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:
-    """A mask without players chosen by chance."""
-    order = np.random.default_rng([seed, 7]).permutation(len(scores.players))
-    return mask_without(heads, [scores.players[place] for place in order[:count]], scores.kind)
+def random_mask(scores: HeadScores, count: int, seed: int, draw: int) -> HeadMask:
+    """A mask without players chosen at random: the same players in every language."""
+    order = np.argsort(Draws(seed, "random mask").uniform(draw, 1, len(scores.players))[0], kind="stable")
+    return scores.without([scores.players[place] for place in order[:count]])
+
+
+def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Cell, Array]) -> TargetedStudy:
+    """The study of what was measured."""
+    judge = Judge(work.grid.task.metric, plan.resamples)
+    found = {language: _outcome(plan, prepared, judge, measured, language) for language in prepared.masks}
+    scored = prepared.scored
+    seconds = {language: each.seconds for language, each in scored.languages.items()}
+    return TargetedStudy(work.folder, judge.metric.name, found, scored.scores, seconds, scored.notes)
+
+
+def _outcome(
+    plan: TargetedPlan, prepared: Prepared, judge: Judge, measured: dict[Cell, Array], language: str
+) -> LanguageOutcome:
+    """What masks do to one language."""
+    cell = Cell(language, plan.test_split, limit=plan.limit_test)
+    base = measured[cell]
+    outcomes = {}
+    for name, mask in prepared.masks[language].items():
+        statistics = measured[_cell(cell, mask)]
+        outcomes[name] = Outcome(judge.value(statistics), len(mask.off), judge.compare(base, statistics))
+
+    def random_value(size: int, draw: int) -> float:
+        chosen = _random(plan, prepared, cell, size, draw, len(base))
+        if chosen.only is None:
+            return judge.value(measured[chosen])
+        part = list(chosen.only)
+        return judge.value(base) + judge.value(measured[chosen]) - judge.value(base[part])
+
+    randoms = {
+        kind: tuple(random_value(size, draw) for draw in range(plan.randoms))
+        for kind, size in _random_sizes(prepared, language).items()
+    }
+    return LanguageOutcome(judge.value(base), len(base), outcomes, randoms)
+
+
+TARGETED = GridKind("targeted", TargetedPlan, prepare, cells, finish, load_targeted)

@@ -1,4 +1,4 @@
-"""Refining the masks of a model: climbing over its examples, with every measurement kept."""
+"""Refining masks: improving a mask step by step on the examples of a problem, with every measurement kept."""
 
 import hashlib
 import json
@@ -11,11 +11,15 @@ from typing import Literal
 import numpy as np
 
 from headwise.draws import Draws
-from headwise.errors import HeadwiseError
+from headwise.errors import FieldError, HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
-from headwise.refinement.climbing import (
+from headwise.progress import Advance
+from headwise.runs import Journal, open_run
+from headwise.runs.config import read_config
+from headwise.scores import HeadScores
+from headwise.scoring.climbing import (
     Array,
     Estimates,
     Measured,
@@ -26,23 +30,21 @@ from headwise.refinement.climbing import (
     climb,
     standard_error,
 )
-from headwise.results import REFINED, load_scores
-from headwise.rules import harmful_mask, mask_without
-from headwise.runs import Journal, open_run
-from headwise.runs.config import read_config
-from headwise.scores import HeadScores
-from headwise.scoring import Advance, make_problems, plan_of
+from headwise.scoring.plan import plan_of
+from headwise.scoring.problems import make_problems
+from headwise.scoring.run_folder import REFINED, load_scores
+from headwise.scoring.setting import Setting
 
 
 @dataclass(frozen=True)
 class Refined:
-    """What refining came to.
+    """The result of refining a mask.
 
     Attributes:
         mask: The mask.
-        steps: All that was tried, the mask at the start first.
+        steps: All masks that were tried, beginning with the first one.
         units: What it cost.
-        verdict: `refined`, or `as it was` if nothing was better, on the hard value too.
+        verdict: `refined`, or `as it was` if no other mask was better on both the soft and the hard value.
     """
 
     mask: HeadMask
@@ -52,7 +54,7 @@ class Refined:
 
     @property
     def step(self) -> Step:
-        """The step whose mask it is: the last that was kept, or the first if nothing came of them."""
+        """The step of the final mask: the last that was kept, or the first."""
         return [step for step in self.steps if step.kept][-1] if self.verdict == "refined" else self.steps[0]
 
 
@@ -63,25 +65,26 @@ def refine_mask(
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> Refined:
-    """Improve a mask by turning off what hurts given the mask, and on again what does not.
+    """Improve a mask: players that hurt under the mask are turned off, players that are missed are turned on again.
 
-    Everything is chosen on the problem's examples: judge the mask on others.
+    Everything is chosen on the problem's examples: judge the mask on other examples.
 
     Args:
         problem: The model, the examples to choose on and the players.
-        start: The mask to begin with.
-        plan: How to go about it.
-        journal: Where measurements are kept, so that a run that was stopped goes on from them.
-        progress: Called with the rounds done and the most that there can be.
+        start: The first mask.
+        plan: How to refine; by default `RefinementPlan()`.
+        journal: Where measurements are kept, so that a run that was stopped continues from them.
+        progress: Called with the number of rounds done and the maximum number of rounds.
     """
-    names, gone = problem.players.names, set(start.off)
-    first = np.array([not gone.issuperset(mask_without(problem.heads, [name], start.kind).off) for name in names])
+    members, gone = problem.players.members(problem.heads), set(start.off)
+    first = np.array([not gone.issuperset(each) for each in members])
     search = _Search(problem, plan or RefinementPlan(), journal)
     best, steps = climb(search, first, progress)
-    changed = bool((best != first).any()) and search.hard_value(best) >= search.hard_value(first)
-    off = [name for name, on in zip(names, best, strict=True) if not on]
-    mask = mask_without(problem.heads, off, start.kind, problem.language) if changed else start
-    return Refined(mask, steps, search.units, "refined" if changed else "as it was")
+    if not (best != first).any() or search.hard_value(best) < search.hard_value(first):
+        return Refined(start, steps, search.units, "as it was")
+    off = [member for each, on in zip(members, best, strict=True) if not on for member in each]
+    mask = HeadMask.without(problem.heads, off, start.kind, problem.language)
+    return Refined(mask, steps, search.units, "refined")
 
 
 def refine_run(
@@ -90,17 +93,19 @@ def refine_run(
     plan: RefinementPlan | None = None,
     progress: Advance | None = None,
     trust_remote_code: bool = False,
+    setting: Setting | None = None,
 ) -> dict[str, Refined]:
-    """Refine the masks of a scoring run on the examples it was scored on, and write them to `refined/` in its folder.
+    """Refine the masks of a scoring run on its own examples, and write them to `refined/` in its folder.
 
-    What is measured is kept in the run's journal, so that one that was stopped goes on from there.
+    Measurements are kept in the run's journal, so that a call that was stopped continues from there.
 
     Args:
         folder: The run folder of `run_scoring`.
-        languages: Those of its languages to refine; all unless told.
-        plan: How to go about it.
-        progress: Called as work goes on.
+        languages: The languages to refine; by default all of the run.
+        plan: How to refine; by default `RefinementPlan()`.
+        progress: Called after every round.
         trust_remote_code: Run code that comes with the model.
+        setting: The model and data of the run, if they are loaded already.
 
     Raises:
         HeadwiseError: There is no run in the folder, it has no scores of a language, its data or its model have
@@ -108,22 +113,36 @@ def refine_run(
     """
     scores = load_scores(folder)
     if unknown := [language for language in languages if language not in scores]:
-        raise HeadwiseError(f"{folder}: has no scores of the language {unknown[0]}: it has {', '.join(scores)}")
+        raise FieldError("languages", f"{folder} has no scores of {unknown[0]}: it has {', '.join(scores)}")
     chosen = [language for language in scores if language in languages or not languages]
-    problems, _ = make_problems(plan_of(folder), trust_remote_code)
+    problems, _ = make_problems(plan_of(folder), setting, trust_remote_code)
     starts = {language: _start(folder, scores[language], problems[language]) for language in chosen}
-    how, found = plan or RefinementPlan(), {}
+    how = plan or RefinementPlan()
     with open_run(folder, read_config(Path(folder))) as run:
-        for done, (language, start) in enumerate(starts.items()):
+        found = refine_languages(problems, starts, how, run.journal, progress)
+        for language, each in found.items():
+            each.mask.save(run.folder / REFINED / f"{language}.json")
+    return found
 
-            def show(step: int, most: int, done: int = done, language: str = language) -> None:
-                if progress is not None:
-                    progress(done * most + step, len(chosen) * most, language)
 
-            found[language] = refine_mask(problems[language], start, how, run.journal, show)
-            found[language].mask.save(run.folder / REFINED / f"{language}.json")
+def refine_languages(
+    problems: Mapping[str, Problem],
+    starts: Mapping[str, HeadMask],
+    plan: RefinementPlan,
+    journal: Journal | None = None,
+    progress: Advance | None = None,
+) -> dict[str, Refined]:
+    """Refine the mask of one language after the other."""
+    found = {}
+    for done, (language, start) in enumerate(starts.items()):
+
+        def show(step: int, most: int, done: int = done, language: str = language) -> None:
+            if progress is not None:
+                progress(done * most + step, len(starts) * most, f"refining {language}")
+
+        found[language] = refine_mask(problems[language], start, plan, journal, show)
     if progress is not None:
-        progress(len(chosen), len(chosen), "done")
+        progress(len(starts), len(starts), "refined")
     return found
 
 
@@ -134,7 +153,9 @@ def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem)
             f"{folder}: the examples of {problem.language} are not those that were scored: restore the data, or score "
             "them in another folder"
         )
-    return harmful_mask(scores, problem.heads)
+    mask = scores.mask("harmful")
+    mask.check(problem.heads)
+    return mask
 
 
 class _Search:

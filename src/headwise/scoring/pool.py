@@ -5,18 +5,18 @@ all go together. How far they do shows when some rounds are left out, the same o
 mean changes by, over all groups of rounds, is the error of the mean (the jackknife).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.heads import HeadMap
 from headwise.masks import HeadMask
 from headwise.methods import Method, Problem
-from headwise.rules import FALSE_SHARE, mask_without
 from headwise.runs import Journal
 from headwise.scores import HeadScores
+from headwise.scores.rules import FALSE_SHARE
 from headwise.stats import bh, chance_below
 
 Array = NDArray[np.float64]
@@ -64,17 +64,16 @@ def pool_languages(
     return PooledScores(value, np.sqrt(spread * (groups - 1) / groups), groups - 1)
 
 
-def pooled_mask(pooled: PooledScores, heads: HeadMap, like: HeadScores) -> HeadMask:
+def pooled_mask(pooled: PooledScores, like: HeadScores) -> HeadMask:
     """The mask without the players that are likely harmful on average over languages.
 
     Args:
         pooled: The average.
-        heads: Head map of the model.
         like: Scores of one of the languages, for the names and the kind of the players.
     """
     likely = bh(chance_below(pooled.value, pooled.stderr, pooled.degrees), FALSE_SHARE)
     off = [name for name, low in zip(like.players, likely, strict=True) if low]
-    return mask_without(heads, off, like.kind)
+    return dataclasses.replace(like.without(off), language=None)
 
 
 def _leave_out(method: Method, problem: Problem, journal: Journal, stream: str, groups: int, seed: int) -> Array:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from headwise.affinity import Shared, shared_scores, specific_to
 from headwise.scores import HeadScores
+from headwise.scores.affinity import Shared, shared_scores, specific_to
 from tests.report.samples import HEADS, LANGUAGES, sample_scores, scores_of
 
 

@@ -8,10 +8,18 @@ import pytest
 
 from headwise import HeadMask, HeadwiseError
 from headwise.methods import Problem
-from headwise.refinement import Refined, RefinementPlan, refine_mask, refine_run
 from headwise.runs import open_run
-from headwise.scoring import ScoringPlan, make_problems, plan_of, run_scoring
-from tests.scoring_world import Dawdler, save_data, save_model
+from headwise.scoring import (
+    Refined,
+    RefinementPlan,
+    ScoringPlan,
+    make_problems,
+    plan_of,
+    refine_mask,
+    refine_run,
+    run_scoring,
+)
+from tests.scoring.world import Dawdler, save_data, save_model
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +45,7 @@ def test_a_mask_that_accuracy_speaks_against_is_not_taken(problem: Problem, monk
     start = HeadMask.without(problem.heads, ["encoder.0.0"])
     worse = {True: 1.0, False: 0.5}  # the mask at the start is better than any other
     monkeypatch.setattr(
-        "headwise.refinement.refining._Search.hard_value", lambda _, on: worse[bool((on == np.array(start.on)).all())]
+        "headwise.scoring.refine._Search.hard_value", lambda _, on: worse[bool((on == np.array(start.on)).all())]
     )
     found = refine_mask(problem, start)
     assert found.verdict == "as it was"
@@ -90,7 +98,7 @@ def test_what_was_measured_for_another_start_or_plan_is_not_taken_for_this_one(
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of two languages that share all but one of ten items."""
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
     save_model(tmp_path / "model")
     write_treebanks(tmp_path / "data", {"en": range(10), "sw": range(1, 11)})
     run_scoring(

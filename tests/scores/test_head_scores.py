@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from headwise import HeadScores, HeadwiseError, Provenance
-from headwise.score_tables import load_table, save_table
 from headwise.scores import stability
+from headwise.scores.tables import load_table, save_table
 from headwise.stats import Decision
 
 pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

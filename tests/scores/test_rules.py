@@ -10,7 +10,6 @@ from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
 from headwise.heads import Players
-from headwise.rules import harmful_mask, likely_mask, lowest_mask, lowest_share_mask
 from headwise.stats import Decision
 from tests.families import BY_NAME
 
@@ -26,7 +25,7 @@ def scores_of(heads: HeadMap, players: tuple[str, ...], kind: Players = "heads")
 
 def test_the_rule_without_a_parameter_takes_exactly_the_harmful_ones() -> None:
     heads = find_heads(BY_NAME["bert"].build())
-    mask = harmful_mask(scores_of(heads, heads.players()), heads)
+    mask = scores_of(heads, heads.players()).mask("harmful")
     assert mask.off == ("encoder.0.0",)
     assert (mask.language, mask.fingerprint, mask.players) == ("sw", heads.fingerprint, heads.players())
 
@@ -34,31 +33,36 @@ def test_the_rule_without_a_parameter_takes_exactly_the_harmful_ones() -> None:
 @pytest.mark.parametrize("kind", ["ffn", "layers"])
 def test_blocks_and_layers_go_too(kind: Players) -> None:
     heads = find_heads(BY_NAME["bert"].build())
-    mask = harmful_mask(scores_of(heads, heads.players(kind), kind), heads)
+    mask = scores_of(heads, heads.players(kind), kind).mask("harmful")
     assert (mask.kind, mask.off) == (kind, heads.players(kind)[:1])
 
 
 def test_a_group_goes_with_all_its_heads() -> None:
     heads = find_heads(BY_NAME["llama"].build())
-    scores = scores_of(heads, kv_groups(heads).names)
-    assert harmful_mask(scores, heads).off == ("decoder.0.0", "decoder.0.1")
-    assert len(lowest_mask(scores, heads, 2).off) == 4
+    groups = kv_groups(heads)
+    scores = scores_of(heads, groups.names)
+    with pytest.raises(HeadwiseError, match="do not say which heads"):
+        scores.mask("harmful")
+    scores = dataclasses.replace(scores, members=groups.members(heads))
+    assert HeadScores.from_dict(scores.to_dict()) == scores
+    assert scores.mask("harmful").off == ("decoder.0.0", "decoder.0.1")
+    assert len(scores.mask(count=2).off) == 4
 
 
 def test_what_is_likely_harmful_goes_proved_or_not() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
     sure = dataclasses.replace(scores, stderr=(0.1, 0.1, *[0.02] * 10))
-    assert likely_mask(scores, heads).off == harmful_mask(scores, heads).off
-    assert likely_mask(sure, heads).off == (heads.players()[0], *heads.players()[6:])  # values of -0.04 and below
-    assert likely_mask(sure, heads, false_share=0.001).off == (heads.players()[0], *heads.players()[9:])
+    assert scores.mask("likely").off == scores.mask("harmful").off
+    assert sure.mask("likely").off == (heads.players()[0], *heads.players()[6:])  # values of -0.04 and below
+    assert sure.mask("likely", false_share=0.001).off == (heads.players()[0], *heads.players()[9:])
 
 
 def test_what_has_no_standard_error_is_not_likely_harmful() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
-    assert likely_mask(dataclasses.replace(scores, stderr=(math.nan,) * 12), heads).off == ()
-    assert likely_mask(dataclasses.replace(scores, value=(math.nan,) * 12), heads).off == ()
+    assert dataclasses.replace(scores, stderr=(math.nan,) * 12).mask("likely").off == ()
+    assert dataclasses.replace(scores, value=(math.nan,) * 12).mask("likely").off == ()
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5], ids=["independent", "correlated"])
@@ -71,7 +75,7 @@ def test_of_what_is_likely_harmful_a_tenth_is_not(shared: float) -> None:
     false, found = [], []
     for _ in range(300):
         noise = np.sqrt(shared) * rng.normal() + np.sqrt(1 - shared) * rng.normal(size=144)
-        off = likely_mask(dataclasses.replace(first, value=tuple(truth + noise)), heads).off
+        off = dataclasses.replace(first, value=tuple(truth + noise)).mask("likely").off
         wrong = sum(truth[players.index(name)] >= 0 for name in off)
         false.append(wrong / max(len(off), 1))
         found.append((len(off) - wrong) / 40)
@@ -82,37 +86,57 @@ def test_of_what_is_likely_harmful_a_tenth_is_not(shared: float) -> None:
 def test_any_number_of_the_lowest_can_go() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
-    assert lowest_mask(scores, heads, 0).count == 12
-    assert lowest_mask(scores, heads, 2).off == ("encoder.0.0", "encoder.2.3")
-    assert lowest_mask(scores, heads, 11).on.index(True) == 1
-    assert lowest_share_mask(scores, heads, 0.25) == lowest_mask(scores, heads, 3)
-    assert lowest_share_mask(scores, heads, 1.0).count == 0
+    assert scores.mask(count=0).count == 12
+    assert scores.mask(count=2).off == ("encoder.0.0", "encoder.2.3")
+    assert scores.mask(count=11).on.index(True) == 1
+    assert scores.mask(share=0.25) == scores.mask(count=3)
+    assert scores.mask(share=1.0).count == 0
 
 
 def test_what_has_no_value_is_not_lowest() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
     scores = dataclasses.replace(scores, value=(math.nan, *scores.value[1:]))
-    assert "encoder.0.0" not in lowest_mask(scores, heads, 11).off
-    with pytest.raises(HeadwiseError, match="12 players cannot go: 0 to 11 of 12 have a value"):
-        lowest_mask(scores, heads, 12)
+    assert "encoder.0.0" not in scores.mask(count=11).off
+    with pytest.raises(HeadwiseError, match="between 0 and 11, the number of players that have a value, not 12"):
+        scores.mask(count=12)
 
 
 def test_wrong_numbers_are_refused() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
-    with pytest.raises(HeadwiseError, match="-1 players cannot go"):
-        lowest_mask(scores, heads, -1)
+    with pytest.raises(HeadwiseError, match=r"between 0 and 12, .* not -1"):
+        scores.mask(count=-1)
     with pytest.raises(HeadwiseError, match=r"between 0 and 1, not 1\.5"):
-        lowest_share_mask(scores, heads, 1.5)
+        scores.mask(share=1.5)
     with pytest.raises(HeadwiseError, match="between 0 and 1, not 0"):
-        likely_mask(scores, heads, 0)
+        scores.mask("likely", false_share=0)
 
 
 def test_scores_of_another_model_are_refused() -> None:
     heads = find_heads(BY_NAME["bert"].build())
     scores = scores_of(heads, heads.players())
     with pytest.raises(MaskMismatchError, match="the mask is for the weights"):
-        harmful_mask(scores, find_heads(BY_NAME["bert"].build(seed=1)))
+        scores.mask("harmful").check(find_heads(BY_NAME["bert"].build(seed=1)))
     with pytest.raises(MaskMismatchError, match="8 players"):
-        harmful_mask(scores, find_heads(BY_NAME["bert"].build(num_hidden_layers=2)))
+        scores.mask("harmful").check(find_heads(BY_NAME["bert"].build(num_hidden_layers=2)))
+
+
+def test_exactly_one_way_to_choose_is_given() -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    for wrong in ({}, {"rule": "likely", "count": 3}, {"count": 1, "share": 0.5}):
+        with pytest.raises(HeadwiseError, match="give one of a rule"):
+            scores.mask(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(HeadwiseError, match="harmful, likely, not 'best'"):
+        scores.mask("best")  # type: ignore[arg-type]
+    with pytest.raises(HeadwiseError, match=r"there is no player 'encoder\.9\.9'"):
+        scores.without(["encoder.9.9"])
+
+
+def test_a_notebook_shows_a_square_per_player() -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    assert "1 harmful, 1 likely harmful, 1 helpful, 10 undecided" in repr(scores)
+    for shown in (scores._repr_html_(), scores.mask("harmful")._repr_html_()):
+        assert shown.count("<td title") == 12

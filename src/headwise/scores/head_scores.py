@@ -1,4 +1,4 @@
-"""What a method found out about every player: values, how sure they are, and where they come from."""
+"""Scores of players: values, standard errors, decisions, and where they come from."""
 
 import dataclasses
 import math
@@ -7,21 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.display import diverging_colour, html_grid
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
 from headwise.heads import Players
-from headwise.masks import describe_shape
+from headwise.masks import HeadMask, describe_shape
+from headwise.scores.rules import FALSE_SHARE, likely_harmful, lowest_players, lowest_share, tells_likely
 from headwise.stats.multiple import Decision
 from headwise.stats.ranks import Correlation, SignAgreement, clear, jaccard, sign_agreement, spearman
 
 #: What files of scores say that they are.
 FORMAT = "headwise-scores"
 VERSION = 1
+#: Rules that choose which players a mask removes.
+Rule = Literal["harmful", "likely"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Stability:
     harmful: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HeadScores:
     """One score per player.
 
@@ -115,11 +119,16 @@ class HeadScores:
         count: Samples behind each value.
         decision: Whether each is harmful, helpful or undecided.
         provenance: Where the scores come from.
-        kind: What the players are.
+        kind: What the players consist of: heads, feed-forward blocks or layers.
+        members: The heads (blocks, layers) that each player consists of; empty if every player is one of them.
 
     Example:
         >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.0625, 0.03125), (64, 64),
         ...                     ("helpful", "harmful"), Provenance("stars", "full"))
+        >>> scores
+        HeadScores(2 heads by stars, full: 1 harmful, 1 likely harmful, 1 helpful, 0 undecided)
+        >>> scores.mask("likely").off, scores.mask(count=2).off
+        (('encoder.0.1',), ('encoder.0.0', 'encoder.0.1'))
         >>> scores.decided("harmful"), scores.ranked()
         (('encoder.0.1',), ('encoder.0.1', 'encoder.0.0'))
         >>> low, high = scores.interval(0.95)
@@ -136,8 +145,11 @@ class HeadScores:
     decision: tuple[Decision, ...]
     provenance: Provenance
     kind: Players = "heads"
+    members: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.members and len(self.members) != len(self.players):
+            raise HeadwiseError(f"members must have one entry per player, not {len(self.members)}")
         sizes = {name: len(getattr(self, name)) for name in ("players", "value", "stderr", "count", "decision")}
         if len(set(sizes.values())) > 1:
             raise HeadwiseError(f"scores need one entry per player everywhere, found {sizes}")
@@ -157,6 +169,75 @@ class HeadScores:
         values = self.values()
         order = np.argsort(values, kind="stable")
         return tuple(self.players[place] for place in order if not math.isnan(values[place]))
+
+    def mask(
+        self,
+        rule: Rule | None = None,
+        *,
+        count: int | None = None,
+        share: float | None = None,
+        false_share: float = FALSE_SHARE,
+    ) -> HeadMask:
+        """The mask without the players that a rule chooses.
+
+        Args:
+            rule: `harmful`: the players decided to be harmful. `likely`: all players that are likely harmful.
+            count: Instead of a rule, the number of players with the lowest values to remove.
+            share: Instead of a rule, the share of the players with the lowest values to remove.
+            false_share: For `likely`, the expected share of harmless players among those that are removed.
+
+        Raises:
+            HeadwiseError: Not exactly one of the three is given, the rule does not exist, or it does not apply.
+        """
+        given = [each for each in (rule, count, share) if each is not None]
+        if len(given) != 1:
+            raise HeadwiseError("mask: give one of a rule ('harmful' or 'likely'), count or share")
+        if count is not None:
+            return self.without(lowest_players(self, count))
+        if share is not None:
+            return self.without(lowest_share(self, share))
+        if rule not in get_args(Rule):
+            raise HeadwiseError(f"mask: the rule is one of {', '.join(get_args(Rule))}, not {rule!r}")
+        return self.without(self.decided("harmful") if rule == "harmful" else likely_harmful(self, false_share))
+
+    def without(self, off: Sequence[str]) -> HeadMask:
+        """The mask of the scored model with some players off.
+
+        Raises:
+            HeadwiseError: A name is not one of the players, or the scores do not say what their players consist of.
+        """
+        members = dict(zip(self.players, self.members or ((name,) for name in self.players), strict=True))
+        if unknown := [name for name in off if name not in members]:
+            raise HeadwiseError(f"there is no player {unknown[0]!r}: there are {describe_shape(self.players)}")
+        if not self.members and any(name.rpartition(".")[2].startswith("kv") for name in self.players):
+            raise HeadwiseError("these scores do not say which heads their players consist of: score the model again")
+        gone = {member for name in off for member in members[name]}
+        players = tuple(member for each in members.values() for member in each)
+        on = tuple(name not in gone for name in players)
+        origin = self.provenance
+        return HeadMask(players, on, self.kind, origin.model, origin.fingerprint, origin.language)
+
+    def __repr__(self) -> str:
+        origin = self.provenance
+        of = f" of {origin.model}" if origin.model else ""
+        language = f", {origin.language}" if origin.language else ""
+        likely = f"{len(likely_harmful(self))} likely harmful, " if tells_likely(self) else ""
+        counts = {decision: len(self.decided(decision)) for decision in get_args(Decision)}
+        return (
+            f"HeadScores({len(self.players)} {self.kind}{of}{language} by {origin.method}, {origin.estimand}: "
+            f"{counts['harmful']} harmful, {likely}{counts['helpful']} helpful, {counts['undecided']} undecided)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A coloured square per player: what a notebook shows."""
+        values = self.values()
+        largest = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
+        tips = [
+            f"{name}: {value:+.3g} ± {error:.2g}, {decision}"
+            for name, value, error, decision in zip(self.players, self.value, self.stderr, self.decision, strict=True)
+        ]
+        colours = [diverging_colour(value, largest) for value in self.value]
+        return html_grid(repr(self), self.players, colours, tips)
 
     def interval(self, confidence: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The ends of a normal interval around each value, (players,) each.
@@ -222,12 +303,14 @@ class HeadScores:
 
     def to_dict(self) -> dict[str, Any]:
         """The scores as plain data that JSON can hold."""
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"player": name, "value": number(value), "stderr": number(stderr), "count": int(n), "decision": decision}
             for name, value, stderr, n, decision in zip(
                 self.players, self.value, self.stderr, self.count, self.decision, strict=True
             )
         ]
+        for row, members in zip(rows, self.members, strict=False):
+            row["members"] = list(members)
         return {"players": self.kind, "provenance": dataclasses.asdict(self.provenance), "rows": rows}
 
     @classmethod
@@ -244,6 +327,7 @@ class HeadScores:
             decision=tuple(cast(Decision, row["decision"]) for row in rows),
             provenance=Provenance(**data["provenance"]),
             kind=data["players"],
+            members=tuple(tuple(map(str, row["members"])) for row in rows if "members" in row),
         )
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from headwise.report import Gain
-from headwise.results import SCORING, load_scores
+from headwise.report import Gain, GainsText, Section, gains_section, noun_of
 from headwise.scores import HeadScores
+from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import PairedTest
-from headwise.studies.study import SIGNIFICANT, Cell, Figure, Shown, StudyTable, check_numbers, read_figures
+from headwise.studies.study import check_numbers, read_figures
+from headwise.studies.tables import SIGNIFICANT, Figure, StudyTable, TableCell
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"
@@ -24,6 +25,25 @@ SIZED = ("targeted", "refined")
 #: Other masks that may stand beside them.
 CONTROLS = ("michel", "zero-shot", "pooled")
 _RANDOM, _OFF = "random as ", " off"
+#: What the report says about the gains of each kind of mask.
+_TEXTS = {
+    "targeted": GainsText(
+        "Gains",
+        "Each language without the heads that are decided to be harmful in it, on data that nothing was chosen on.",
+        "Removing {removed} changed METRIC by",
+    ),
+    "likely": GainsText(
+        "Gains without what is likely harmful",
+        "Each language without all heads that are likely harmful in it: a tenth of them are expected not to be.",
+        "Removing all that are likely harmful ({removed}) changed it by",
+    ),
+    "refined": GainsText(
+        "Gains of refined masks",
+        "Each language without the heads that hurt given what else is off: chosen on the examples that were scored on, "
+        "judged on others.",
+        "Refined masks remove {removed} and change it by",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +96,7 @@ class LanguageOutcome:
 
 
 @dataclass(frozen=True)
-class TargetedStudy(Shown):
+class TargetedStudy:
     """What a targeted study found.
 
     Attributes:
@@ -113,13 +133,13 @@ class TargetedStudy(Shown):
         """Those kinds of masks that there are."""
         return [kind for kind in kinds if any(kind in found.masks for found in self.languages.values())]
 
-    def _rows(self, columns: list[str]) -> tuple[tuple[Cell, ...], ...]:
+    def _rows(self, columns: list[str]) -> tuple[tuple[TableCell, ...], ...]:
         """A row for every language, and two for all of them."""
         rows = [self._row(language, found, columns) for language, found in self.languages.items()]
         return (*rows, self._summary("mean gain", np.mean, columns), self._summary("worst gain", np.min, columns))
 
-    def _row(self, language: str, found: LanguageOutcome, columns: list[str]) -> tuple[Cell, ...]:
-        cells: list[Cell] = [language, found.base]
+    def _row(self, language: str, found: LanguageOutcome, columns: list[str]) -> tuple[TableCell, ...]:
+        cells: list[TableCell] = [language, found.base]
         for column in columns:
             kind = column.removeprefix(_RANDOM).removesuffix(_OFF)
             if column.startswith(_RANDOM):
@@ -130,17 +150,21 @@ class TargetedStudy(Shown):
                 cells.append(None)
         return tuple(cells)
 
-    def _summary(self, name: str, reduce: Callable[[list[float]], Any], columns: list[str]) -> tuple[Cell, ...]:
+    def _summary(self, name: str, reduce: Callable[[list[float]], Any], columns: list[str]) -> tuple[TableCell, ...]:
         """The gains of all languages in one row."""
-        cells: list[Cell] = [name, None]
+        cells: list[TableCell] = [name, None]
         for column in columns:
             gains = [found.gain(column) for found in self.languages.values()]
             known = [gain for gain in gains if gain is not None]
             cells.append(Figure(float(reduce(known)), signed=True) if known else None)
         return tuple(cells)
 
+    def sections(self) -> tuple[Section, ...]:
+        """A table of gains for every kind of mask."""
+        return gain_sections({kind: self.gains(kind) for kind in MASKS}, self.metric, noun_of(self.scores))
+
     def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
-        """What one kind of mask did to each language that has it; beside the targeted one stand its controls."""
+        """What one kind of mask did to each language; the targeted one has its controls beside it."""
         beside = CONTROLS if mask == "targeted" else ()
         return tuple(
             _gain(language, found, mask, beside) for language, found in self.languages.items() if mask in found.masks
@@ -156,6 +180,19 @@ class TargetedStudy(Shown):
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
         }
+
+
+def gain_sections(gains: Mapping[str, Sequence[Gain]], metric: str, noun: str) -> tuple[Section, ...]:
+    """The sections of the report on the gains of each kind of mask; kinds without gains are left out.
+
+    Args:
+        gains: The gains by kind of mask, of `MASKS`.
+        metric: Name of the metric.
+        noun: What one player is called, such as `head`.
+    """
+    texts = {kind: dataclasses.replace(text, headline=text.headline.replace("METRIC", metric))
+             for kind, text in _TEXTS.items()}  # fmt: skip
+    return tuple(gains_section(found, metric, noun, texts[kind]) for kind, found in gains.items() if found)
 
 
 def load_targeted(folder: Path) -> TargetedStudy:

@@ -9,9 +9,8 @@ from safetensors.torch import load_file, save_file
 from headwise import HeadMask, HeadScores, HeadwiseError
 from headwise.data.examples import WordExample
 from headwise.methods import Estimand
-from headwise.results import compare_runs, find_mask, list_runs, load_scores
 from headwise.runs.config import read_config
-from headwise.score_tables import load_table
+from headwise.scores.tables import load_table
 from headwise.scoring import (
     ScoringPlan,
     find_estimand,
@@ -19,8 +18,9 @@ from headwise.scoring import (
     make_problems,
     run_scoring,
 )
+from headwise.scoring.run_folder import compare_runs, find_mask, list_runs, load_scores
 from headwise.tasks.encoding import Encoded
-from tests.scoring_world import DRAWS, Dawdler, save_data, save_model
+from tests.scoring.world import DRAWS, Dawdler, save_data, save_model
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> ScoringPlan:
 
 @pytest.fixture(autouse=True)
 def dawdler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
 
 
 def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Pat
 
 def test_a_finished_run_is_only_read_again(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_scoring(world, tmp_path / "run")
-    monkeypatch.setattr("tests.scoring_world.DawdlerRounds.draw", lambda *_: pytest.fail("nothing is left to do"))
+    monkeypatch.setattr("tests.scoring.world.DawdlerRounds.draw", lambda *_: pytest.fail("nothing is left to do"))
     assert run_scoring(world, tmp_path / "run").languages == first.languages
 
 
@@ -132,7 +132,7 @@ def test_changed_weights_are_noticed_wherever_they_are(world: ScoringPlan, tmp_p
 
 
 def test_a_budget_below_one_round_is_refused(world: ScoringPlan, tmp_path: Path) -> None:
-    with pytest.raises(HeadwiseError, match=f"--budget: 7 units do not pay .* may take {DRAWS}: raise it"):
+    with pytest.raises(HeadwiseError, match=f"budget: 7 units do not cover .* may take {DRAWS}: raise it"):
         run_scoring(dataclasses.replace(world, budget=7), tmp_path / "run")
 
 
@@ -176,7 +176,7 @@ def test_a_fingerprint_depends_on_ids_tokens_and_labels() -> None:
 def test_estimands_have_names() -> None:
     assert [find_estimand(name).share for name in ("full", "truncated", "truncated(.3)")] == [0.0, 0.5, 0.3]
     for wrong in ("half", "truncated(1)", "truncated(-0.5)", "truncated(x)", "full(0.5)"):
-        with pytest.raises(HeadwiseError, match="--estimand is 'full', 'truncated' or"):
+        with pytest.raises(HeadwiseError, match="estimand: 'full', 'truncated' or"):
             find_estimand(wrong)
 
 
@@ -234,6 +234,6 @@ def test_peers_are_told_what_they_may_spend(
         told.update(options)
         return Dawdler()
 
-    monkeypatch.setattr("headwise.scoring.find_method", find)
+    monkeypatch.setattr("headwise.scoring.run.find_method", find)
     run_scoring(dataclasses.replace(world, method="shapiq"), tmp_path / "run")
     assert told == {"units": 40}

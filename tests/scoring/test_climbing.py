@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwise.refinement import RefinementPlan
-from headwise.refinement.climbing import Estimates, Measured, choose_flips, climb, standard_error
+from headwise.scoring import RefinementPlan
+from headwise.scoring.climbing import Estimates, Measured, choose_flips, climb, standard_error
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from headwise.heads import HeadMap
 from headwise.methods import Problem
 from headwise.methods.results import UNDECIDED
 from headwise.runs import Journal, Run, open_run
-from headwise.studies.pooled import PooledScores, pool_languages, pooled_mask
+from headwise.scoring.pool import PooledScores, pool_languages, pooled_mask
 
 LANGUAGES, PLAYERS, ROUNDS = ("en", "sw", "zh"), 32, 15
 
@@ -105,7 +105,7 @@ def test_few_of_those_that_go_do_no_harm(tmp_path: Path, heads: HeadMap) -> None
     for seed in range(120):
         with open_run(tmp_path / str(seed), {"seed": 0}) as run:
             found = make_rounds(truth, 0.5, seed)
-            off = pooled_mask(pool(run.journal, found), heads, scores_of(found["en"])).off
+            off = pooled_mask(pool(run.journal, found), scores_of(found["en"])).off
         wrong = [name for name in off if not name.startswith("encoder.0.")]
         false.append(len(wrong) / max(len(off), 1))
         gone += len(off) - len(wrong)
@@ -117,5 +117,5 @@ def test_a_pooled_mask_belongs_to_no_language(heads: HeadMap) -> None:
     values = np.where(np.arange(PLAYERS) == 2, -0.5, 0.5)
     like = scores_of(np.stack([values, values]))
     for error, off in ((0.01, (like.players[2],)), (1.0, ())):
-        mask = pooled_mask(PooledScores(values, np.full(PLAYERS, error), 9), heads, like)
+        mask = pooled_mask(PooledScores(values, np.full(PLAYERS, error), 9), like)
         assert (mask.off, mask.language) == (off, None)

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from headwise.errors import HeadwiseError
 from headwise.methods import find_method
-from headwise.report import Cost, Report
-from headwise.results import load_scores
+from headwise.report import Report, ScoringCost
 from headwise.runs.config import CONFIG, read_config, text_of
 from headwise.scoring import ScoringPlan, plan_of
+from headwise.scoring.run_folder import load_scores
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
 
@@ -52,14 +52,12 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         model=model,
         task=task,
         data=data,
-        metric=study.metric if study is not None else first.game,
         note=" ".join(study.notes) if study is not None else "",
-        gains=study.gains() if study is not None else (),
-        likely=study.gains("likely") if study is not None else (),
-        refined=study.gains("refined") if study is not None else (),
+        sections=study.sections() if study is not None else (),
         scores=scores,
-        curves=study.curves() if study is not None else (),
-        cost=tuple(Cost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()),
+        cost=tuple(
+            ScoringCost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()
+        ),
         provenance=_provenance(config, first.versions),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
@@ -81,7 +79,7 @@ def _study_command(config: Mapping[str, Any], folder: Path) -> str:
 
 
 def scoring_command(plan: ScoringPlan, folder: Path) -> str:
-    """What repeats a scoring run: every field that is not as it is unless told, in the shell or, if need be, in Python.
+    """What repeats a scoring run: the fields that differ from their defaults, as a shell command, or in Python.
 
     Example:
         >>> plan = ScoringPlan("org/tagger", "pos", "my data", "de,tr", options={"error_rate": 0.05})
@@ -102,7 +100,7 @@ def scoring_command(plan: ScoringPlan, folder: Path) -> str:
 
 
 def _changed_options(plan: ScoringPlan, folder: Path) -> dict[str, Any]:
-    """The options of a run's method that are not as they are unless told."""
+    """The options of a run's method that differ from their defaults."""
     if not isinstance(plan.options, dict):
         raise HeadwiseError(f"{folder / CONFIG}: 'options' must be a map of names and values, not {plan.options!r}")
     usual = dataclasses.asdict(cast(Any, find_method(plan.method)))

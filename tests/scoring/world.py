@@ -130,5 +130,5 @@ class DawdlerRounds:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with patch("headwise.scoring.find_method", lambda name, **options: Dawdler(**options)):
+    with patch("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options)):
         main()

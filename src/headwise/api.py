@@ -1,0 +1,244 @@
+"""The main job as functions on objects in hand: load, score, refine, evaluate."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from headwise.data.dataset import Dataset
+from headwise.data.opening import open_dataset
+from headwise.display import html_table, text_table
+from headwise.errors import FieldError, HeadwiseError
+from headwise.gates import gated
+from headwise.masks import HeadMask
+from headwise.models import load_model, load_tokenizer
+from headwise.progress import Advance, showing
+from headwise.scores import HeadScores
+from headwise.scores.rules import tells_likely
+from headwise.scoring import (
+    RefinementPlan,
+    ScoringPlan,
+    Setting,
+    make_problems,
+    make_setting,
+    run_scoring,
+    score_languages,
+)
+from headwise.scoring.refine import refine_languages
+from headwise.tasks.dispatch import Measurement, measure
+
+#: A data set, or the name of one.
+Data = Dataset | str
+Plan = TypeVar("Plan")
+
+
+def load(name: str | os.PathLike[str], trust_remote_code: bool = False) -> tuple[Any, Any]:
+    """Load a model and its tokenizer.
+
+    Args:
+        name: A name on the hub, a folder (also of a pruned checkpoint or of an adapter), or the name of a default model
+            such as `e5-small-pos`.
+        trust_remote_code: Run code that comes with the model.
+
+    Returns:
+        The model, in evaluation mode, and the tokenizer.
+
+    Raises:
+        HeadwiseError: There is no such model, or it has no tokenizer.
+    """
+    model, tokenizer = load_model(name, trust_remote_code), load_tokenizer(name, trust_remote_code)
+    if tokenizer is None:
+        raise HeadwiseError(f"{name}: the model has no tokenizer: load it with transformers and choose a tokenizer")
+    return model, tokenizer
+
+
+class LanguageResults(Mapping[str, Any]):
+    """Results by language, shown as a table."""
+
+    def __init__(self, found: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._found, self._columns, self._rows = dict(found), columns, rows
+
+    def __getitem__(self, language: str) -> Any:
+        if language not in self._found:
+            raise KeyError(f"there is no language {language!r}: there are {', '.join(self._found)}")
+        return self._found[language]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return text_table(self._columns, self._rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._columns, self._rows)
+
+
+class ScoresByLanguage(LanguageResults):
+    """The scores of each language, with the model and data that they belong to, so that masks can be refined.
+
+    Args:
+        found: The scores of each language.
+        setting: The model and the data.
+        plan: How they were scored.
+    """
+
+    def __init__(self, found: Mapping[str, HeadScores], setting: Setting, plan: ScoringPlan) -> None:
+        rows = [
+            [language, *(str(len(scores.decided(each))) for each in ("harmful", "helpful", "undecided")),
+             str(len(scores.mask("likely").off)) if tells_likely(scores) else "", f"{scores.provenance.units:,.0f}"]
+            for language, scores in found.items()
+        ]  # fmt: skip
+        super().__init__(found, ("language", "harmful", "helpful", "undecided", "likely harmful", "units"), rows)
+        self.setting, self.plan = setting, plan
+
+
+def score(
+    model: Any,
+    tokenizer: Any,
+    data: Data,
+    *,
+    task: str = "",
+    languages: str | Sequence[str] = "all",
+    out: str | os.PathLike[str] | None = None,
+    progress: Advance | bool = True,
+    **options: Any,
+) -> ScoresByLanguage:
+    """Score the heads of a model in every language.
+
+    Args:
+        model: A transformers model with a head for the task, or a PEFT model around one.
+        tokenizer: Its tokenizer.
+        data: A data set, or the name of one.
+        task: The task, such as `pos`; by default the task that the data set was opened for.
+        languages: Codes, as a list or separated by commas, or `all`.
+        out: A run folder: the run can be stopped and continued, extended with a larger budget, reported, and refined
+            from the command line. By default nothing is kept on disk.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+        options: Other fields of `ScoringPlan`, such as `budget=6_000`, `method="stars"`, `estimand="truncated"`,
+            `split="dev"` or `seed=1`.
+
+    Returns:
+        The scores of each language: `scores["zh"].mask("likely")`.
+
+    Raises:
+        HeadwiseError: The model, the data and the options do not fit each other.
+    """
+    dataset, task = _opened(data, task)
+    setting = make_setting(model, tokenizer, dataset, task, str(options.get("piece", "text")))
+    codes = ",".join(setting.codes(languages))
+    plan = _build(ScoringPlan, model=setting.name, task=task, data=dataset.name, languages=codes, **options)
+    with showing(progress, "scoring") as advance:
+        if out is not None:
+            return ScoresByLanguage(run_scoring(plan, out, progress=advance, setting=setting).scores, setting, plan)
+        problems, _ = make_problems(plan, setting)
+        found = {language: each.scores for language, each in score_languages(plan, problems, progress=advance)}
+    return ScoresByLanguage(found, setting, plan)
+
+
+def refine(
+    scores: ScoresByLanguage, *, languages: Sequence[str] = (), progress: Advance | bool = True, **options: Any
+) -> dict[str, HeadMask]:
+    """Refine masks: remove heads that hurt given what is already off, and put back heads that are missed.
+
+    Everything is chosen on the examples that were scored on: judge the masks on others.
+
+    Args:
+        scores: The result of `score`.
+        languages: The languages to refine; by default all.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+        options: Fields of `RefinementPlan`, such as `rounds=12` or `examples=512`.
+
+    Returns:
+        The refined mask of each language.
+
+    Raises:
+        HeadwiseError: There are no scores of a language, or an option does not exist.
+    """
+    chosen = list(languages) or list(scores)
+    if unknown := [language for language in chosen if language not in scores]:
+        raise FieldError("languages", f"there are no scores of {unknown[0]}: there are {', '.join(scores)}")
+    problems, _ = make_problems(scores.plan, scores.setting)
+    starts = {language: scores[language].mask("harmful") for language in chosen}
+    with showing(progress, "refining") as advance:
+        found = refine_languages(problems, starts, _build(RefinementPlan, **options), progress=advance)
+    return {language: each.mask for language, each in found.items()}
+
+
+def evaluate(
+    model: Any,
+    tokenizer: Any,
+    data: Data,
+    *,
+    task: str = "",
+    languages: str | Sequence[str] = "all",
+    split: str = "test",
+    mask: HeadMask | Mapping[str, HeadMask] | None = None,
+    progress: Advance | bool = True,
+) -> LanguageResults:
+    """Measure a model in every language.
+
+    Args:
+        model: A transformers model with a head for the task; pruned or not.
+        tokenizer: Its tokenizer.
+        data: A data set, or the name of one.
+        task: The task; by default the task that the data set was opened for.
+        languages: Codes, as a list or separated by commas, or `all`.
+        split: Which part of the data.
+        mask: Run under this mask, or under the mask of each language.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+
+    Returns:
+        The measurement of each language, shown as a table.
+
+    Raises:
+        HeadwiseError: The model, the data and the task do not fit each other, or there are no such examples.
+    """
+    dataset, task = _opened(data, task)
+    setting = make_setting(model, tokenizer, dataset, task)
+    codes, found = setting.codes(languages), {}
+    with showing(progress, "evaluating") as advance:
+        for done, language in enumerate(codes):
+            advance(done, len(codes), language)
+            own = mask.get(language) if isinstance(mask, Mapping) else mask
+            with gated(model, own or HeadMask.full(setting.heads), heads=setting.heads):
+                examples = setting.dataset.examples(language, split)
+                found[language] = measure(model, setting.task, examples, tokenizer, language)
+        advance(len(codes), len(codes), "")
+    return LanguageResults(found, *_evaluation_table(found))
+
+
+def _evaluation_table(found: Mapping[str, Measurement]) -> tuple[list[str], list[list[str]]]:
+    metrics = [result.metric for result in next(iter(found.values())).results]
+    columns = ["language", *(column for metric in metrics for column in (metric, "95% interval")), "examples"]
+    rows = [
+        [language, *(cell for r in each.results for cell in (f"{r.value:.2f}", f"{r.low:.2f} to {r.high:.2f}")),
+         str(each.results[0].examples)]
+        for language, each in found.items()
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _opened(data: Data, task: str) -> tuple[Dataset, str]:
+    """A data set and its task."""
+    if isinstance(data, str):
+        if not task:
+            raise FieldError("task", f"give the task that {data} is opened for, such as task='pos'")
+        return open_dataset(data, task), task
+    if not (task or data.task):
+        raise FieldError("task", f"the data set {data.name} does not say its task: give it, such as task='pos'")
+    return data, task or data.task
+
+
+def _build(plan: type[Plan], **options: Any) -> Plan:
+    """A plan out of options.
+
+    Raises:
+        HeadwiseError: There is no such option.
+    """
+    known = [field.name for field in dataclasses.fields(plan)]  # type: ignore[arg-type]
+    if unknown := [name for name in options if name not in known]:
+        raise FieldError(unknown[0], f"there is no such option: choose from {', '.join(known)}")
+    return plan(**options)

@@ -1,0 +1,75 @@
+"""Rules that turn scores into a choice of players to remove: `HeadScores.mask` applies them by name."""
+
+from typing import TYPE_CHECKING
+
+from headwise.errors import HeadwiseError
+from headwise.stats import bh, chance_below
+
+if TYPE_CHECKING:
+    from headwise.scores.head_scores import HeadScores
+
+#: Default expected share of harmless players among those that `likely_harmful` removes.
+FALSE_SHARE = 0.1
+#: Methods whose values, with their standard errors, do not say how likely a player is harmful, and what these are.
+_UNFIT = {"gradient-screen": "biased", "michel": "without a sign", "random": "drawn by chance"}
+
+
+def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tuple[str, ...]:
+    """The players that are likely harmful: as many as possible with a limited expected share of harmless ones.
+
+    The decisions `harmful` hold for all players together at every look, so they name only few of the players that
+    hurt. This rule applies the procedure of Benjamini and Hochberg to values and standard errors at one look. The
+    share holds for unbiased values from a fixed budget, such as those of `stars`. A player without a standard error is
+    never chosen.
+
+    Args:
+        scores: The scores.
+        false_share: The expected share of harmless players among those that are chosen.
+
+    Raises:
+        HeadwiseError: The share is not between 0 and 1, or the method's values do not allow this rule.
+    """
+    if not 0 < false_share < 1:
+        raise HeadwiseError(f"false_share must be between 0 and 1, not {false_share}")
+    if not tells_likely(scores):
+        method = scores.provenance.method
+        raise HeadwiseError(
+            f"the values of {method} are {_UNFIT[method]} and do not say which heads are likely harmful: choose a "
+            "number of the lowest values with count or share"
+        )
+    chosen = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
+    return tuple(name for name, low in zip(scores.players, chosen, strict=True) if low)
+
+
+def tells_likely(scores: "HeadScores") -> bool:
+    """Whether `likely_harmful` applies: the values are unbiased estimates of what players add."""
+    return scores.provenance.method not in _UNFIT
+
+
+def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:
+    """The players with the lowest values, decided or not.
+
+    Args:
+        scores: The scores.
+        count: How many players.
+
+    Raises:
+        HeadwiseError: Fewer players have a value.
+    """
+    ranked = scores.ranked()
+    if not 0 <= count <= len(ranked):
+        raise HeadwiseError(
+            f"count must be between 0 and {len(ranked)}, the number of players that have a value, not {count}"
+        )
+    return ranked[:count]
+
+
+def lowest_share(scores: "HeadScores", share: float) -> tuple[str, ...]:
+    """The share of the players with the lowest values; their number is rounded.
+
+    Raises:
+        HeadwiseError: The share is not between 0 and 1, or too few players have a value.
+    """
+    if not 0 <= share <= 1:
+        raise HeadwiseError(f"share must be between 0 and 1, not {share}")
+    return lowest_players(scores, round(share * len(scores.players)))

@@ -1,0 +1,89 @@
+"""What a scoring run is asked to do: everything that is needed to repeat it."""
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import FieldError, HeadwiseError, require_whole
+from headwise.runs.config import languages_of, read_config
+
+#: What the players of a run may be; `kv` groups the heads that share a key-value head.
+PLAYERS = ("heads", "ffn", "layers", "kv")
+
+
+@dataclass(frozen=True)
+class ScoringPlan:
+    """What a scoring run is asked to do.
+
+    Attributes:
+        model: Name on the hub, a folder, or the name of a default model.
+        task: The task, such as `pos`.
+        data: A data set: a file, a folder, `phrasebook`, `commands`, `hub:NAME` or a YAML file.
+        languages: Comma-separated codes, or `all`.
+        split: Which part of the data.
+        method: One of `headwise.methods.METHODS`.
+        options: Options of the method by name; the method has defaults for the others.
+        budget: Units that the method may spend on each language.
+        game: What a coalition is worth, one of `headwise.games.GAMES`.
+        estimand: `full`, `truncated` (at one half) or `truncated(share)`.
+        players: Whose values are wanted, one of `PLAYERS`.
+        seed: Seed of all draws.
+        limit: The maximum number of examples per language, the first ones; None for all.
+        piece: Which piece of a word carries its label.
+        bfloat16: Compute in bfloat16 where that is safe.
+
+    Raises:
+        HeadwiseError: The limit is not a whole number of at least 1, or the budget is not finite.
+    """
+
+    model: str
+    task: str
+    data: str
+    languages: str = "all"
+    split: str = "dev"
+    method: str = "stars"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    budget: float = 60_000
+    game: str = "probability"
+    estimand: str = "full"
+    players: str = "heads"
+    seed: int = 0
+    limit: int | None = None
+    piece: str = "text"
+    bfloat16: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            require_whole("limit", self.limit)
+        if not math.isfinite(self.budget):
+            raise FieldError("budget", f"must be a finite number, not {self.budget}")
+
+    @property
+    def folder(self) -> Path:
+        """The default run folder.
+
+        Example:
+            >>> str(ScoringPlan("org/tagger", "pos", "phrasebook").folder)
+            'runs/org-tagger-pos-stars'
+        """
+        name = f"{self.model}-{self.task}-{self.method}"
+        return Path("runs") / re.sub(r"[^\w.-]+", "-", name).strip("-.")
+
+
+def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
+    """The plan of an existing run, for all of its languages: which items they share depends on all of them.
+
+    Raises:
+        HeadwiseError: The folder holds no scoring run.
+    """
+    config = read_config(Path(folder))
+    fields = dataclasses.fields(ScoringPlan)
+    if missing := sorted({part.name for part in fields} - config.keys()):
+        raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
+    languages = ",".join(languages_of(config, Path(folder)))
+    return ScoringPlan(**{**{part.name: config[part.name] for part in fields}, "languages": languages})

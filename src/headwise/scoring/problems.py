@@ -1,0 +1,94 @@
+"""From a plan and a setting to one scoring problem per language."""
+
+import re
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from headwise.data.examples import Example
+from headwise.engine import EngineSettings, PlayerSet, kv_groups, players_of
+from headwise.errors import FieldError
+from headwise.games import GAMES, Game, find_game
+from headwise.heads import HeadMap, Players
+from headwise.methods import Estimand, Problem
+from headwise.scoring.plan import PLAYERS, ScoringPlan
+from headwise.scoring.setting import Setting, fingerprint_examples, load_setting
+from headwise.tasks.protocol import AnyTask
+from headwise.tasks.task import Piece
+
+
+def check_plan(plan: ScoringPlan) -> None:
+    """Check the choices of a plan, before anything is loaded.
+
+    Raises:
+        HeadwiseError: A choice does not exist.
+    """
+    find_estimand(plan.estimand)
+    for field, value, known in (
+        ("players", plan.players, PLAYERS),
+        ("game", plan.game, GAMES),
+        ("piece", plan.piece, get_args(Piece)),
+    ):
+        if value not in known:
+            raise FieldError(field, f"must be one of {', '.join(known)}, not {value!r}")
+
+
+def make_problems(
+    plan: ScoringPlan, setting: Setting | None = None, trust_remote_code: bool = False
+) -> tuple[dict[str, Problem], tuple[str, ...]]:
+    """The problem of each language, and notes that must be stated with its results.
+
+    Args:
+        plan: What is asked.
+        setting: The model and data of the plan; loaded by default.
+        trust_remote_code: Run code that comes with a model that is loaded here.
+
+    Raises:
+        HeadwiseError: The model, its task, the data or the game do not fit each other, or do not exist.
+    """
+    check_plan(plan)
+    if setting is None:
+        setting = load_setting(plan.model, plan.task, plan.data, plan.piece, trust_remote_code)
+    selection = setting.examples(plan.languages, plan.split, plan.limit)
+    problems = {language: _problem(plan, setting, language, each) for language, each in selection.examples.items()}
+    return problems, selection.notes
+
+
+def _problem(plan: ScoringPlan, setting: Setting, language: str, examples: Sequence[Example]) -> Problem:
+    encoded = setting.encode(examples)
+    return Problem(
+        model=setting.model,
+        heads=setting.heads,
+        examples=encoded,
+        players=find_players(setting.heads, plan.players),
+        game=_game(plan.game, setting.task),
+        estimand=find_estimand(plan.estimand),
+        language=language,
+        data=fingerprint_examples(examples, encoded.encoded),
+        settings=EngineSettings(bfloat16=plan.bfloat16),
+    )
+
+
+def _game(name: str, task: AnyTask) -> Game:
+    labels = getattr(task, "labels", ())
+    if name == "f1" and "O" not in labels:
+        raise FieldError("game", f"'f1' is for entities and slots, not for {task.name}: use accuracy or probability")
+    return find_game(name, labels)
+
+
+def find_estimand(name: str) -> Estimand:
+    """The estimand of a name.
+
+    Example:
+        >>> find_estimand("truncated(0.25)")
+        Estimand(share=0.25)
+    """
+    if name in ("full", "truncated"):
+        return Estimand(0.5 if name == "truncated" else 0.0)
+    if match := re.fullmatch(r"truncated\((0?\.\d+)\)", name):
+        return Estimand(float(match.group(1)))
+    raise FieldError("estimand", f"'full', 'truncated' or 'truncated(SHARE)' with a share below 1, not {name!r}")
+
+
+def find_players(heads: HeadMap, name: str) -> PlayerSet:
+    """The players of a name of `PLAYERS`."""
+    return kv_groups(heads) if name == "kv" else players_of(heads, cast(Players, name))

@@ -1,0 +1,224 @@
+"""Scoring the heads of a model, language by language, in a run folder that survives being stopped."""
+
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from headwise.errors import FieldError
+from headwise.heads import hash_weights
+from headwise.masks import HeadMask
+from headwise.methods import Budget, Method, Problem, find_method, score, version_of
+from headwise.methods.base import Arrays, Rounds
+from headwise.progress import Advance
+from headwise.runs import Journal, Run, open_run
+from headwise.scores import HeadScores
+from headwise.scores.tables import pyarrow_modules, save_table
+from headwise.scoring.plan import ScoringPlan
+from headwise.scoring.problems import make_problems
+from headwise.scoring.run_folder import REFINED
+from headwise.scoring.setting import Setting
+
+
+@dataclass(frozen=True)
+class LanguageScores:
+    """What a run found for one language.
+
+    Attributes:
+        scores: The scores.
+        seconds: Time that its rounds took, including those of earlier runs.
+        examples: The number of examples.
+        cut: The number of examples that were longer than the model reads, and were cut.
+        finished: Whether everything is decided or the budget is spent; otherwise time ran out.
+    """
+
+    scores: HeadScores
+    seconds: float
+    examples: int
+    cut: int
+    finished: bool
+
+
+@dataclass(frozen=True)
+class ScoringRun:
+    """What a run found.
+
+    Attributes:
+        folder: The run folder; None if nothing was kept on disk.
+        languages: What it found, by language.
+        notes: Notes that must be stated with the results.
+    """
+
+    folder: Path | None
+    languages: Mapping[str, LanguageScores]
+    notes: tuple[str, ...]
+
+    @property
+    def scores(self) -> dict[str, HeadScores]:
+        """The scores of each language."""
+        return {language: found.scores for language, found in self.languages.items()}
+
+
+def run_scoring(
+    plan: ScoringPlan,
+    out: str | os.PathLike[str] | None = None,
+    seconds: float | None = None,
+    trust_remote_code: bool = False,
+    progress: Advance | None = None,
+    setting: Setting | None = None,
+) -> ScoringRun:
+    """Score a model in a run folder: a new run, one that was stopped, one with a larger budget, or a finished one.
+
+    Writes `scores/<language>.json` and `masks/<language>.json` (decided harmful players off) when a language is
+    finished, and `scores.parquet` when all are.
+
+    Args:
+        plan: What to do.
+        out: The run folder; `plan.folder` by default.
+        seconds: Stop after this time, even if budget is left; the same call continues.
+        trust_remote_code: Run code that comes with the model.
+        progress: Called after each round.
+        setting: The model and data of the plan, if they are loaded already.
+
+    Raises:
+        HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
+    """
+    pyarrow_modules()  # raises an error now rather than after hours of scoring
+    method = find_method(plan.method, **_options(plan))
+    problems, notes = make_problems(plan, setting, trust_remote_code)
+    with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
+        found = {}
+        for language, each in score_languages(plan, problems, run.journal, seconds, progress):
+            _save(each.scores, run, f"{language}.json")
+            found[language] = each
+        save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
+    return ScoringRun(run.folder, found, notes)
+
+
+def score_languages(
+    plan: ScoringPlan,
+    problems: Mapping[str, Problem],
+    journal: Journal | None = None,
+    seconds: float | None = None,
+    progress: Advance | None = None,
+) -> Iterator[tuple[str, LanguageScores]]:
+    """Score one language after the other.
+
+    Args:
+        plan: Method, budget and seed.
+        problems: The problem of each language.
+        journal: Where rounds are kept; None to keep nothing.
+        seconds: Stop after this time.
+        progress: Called after each round.
+
+    Raises:
+        HeadwiseError: The budget does not cover the first round of the method.
+    """
+    method = find_method(plan.method, **_options(plan))
+    start, total = time.monotonic(), int(plan.budget * len(problems))
+    for done, (language, problem) in enumerate(problems.items()):
+        timed = _Timed(method)
+        budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
+        show = functools.partial(_show, progress, language, int(plan.budget * done), total)
+        scores = score(timed, problem, budget, plan.seed, journal, language, show)
+        rounds = timed.rounds
+        if not (rounds.done or scores.provenance.units):
+            raise FieldError(
+                "budget",
+                f"{plan.budget:g} units do not cover the first round of {method.name}, which may take "
+                f"{rounds.next_units:.0f}: raise it",
+            )
+        finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
+        if finished:
+            show(plan.budget, plan.budget, rounds.word)
+        yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
+
+
+def _options(plan: ScoringPlan) -> dict[str, Any]:
+    """A method's options; those that have to know beforehand what they may spend are told."""
+    named = {str(name): value for name, value in plan.options.items()}  # a plan's YAML may have any names
+    return {"units": plan.budget, **named} if plan.method in ("shapiq", "captum") else named
+
+
+def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
+    """The plan with all defaults, and what identifies the model and the examples."""
+    first = next(iter(problems.values()))
+    options = dataclasses.asdict(cast(Any, method))
+    return {
+        **dataclasses.asdict(plan),
+        "languages": list(problems),
+        "options": {name: value for name, value in options.items() if name != "name"},
+        "version": version_of(method),
+        "estimand": first.estimand.name,
+        "fingerprint": first.heads.fingerprint,
+        "weights": hash_weights(first.model),
+        "examples": {language: problem.data for language, problem in problems.items()},
+    }
+
+
+def _save(scores: HeadScores, run: Run, name: str) -> None:
+    """Write scores and their mask; a refined mask that started from another mask is not valid any more."""
+    mask, path = scores.mask("harmful"), run.folder / "masks" / name
+    if path.exists() and HeadMask.load(path) != mask:
+        (run.folder / REFINED / name).unlink(missing_ok=True)
+    scores.save(run.folder / "scores" / name)
+    mask.save(path)
+
+
+def _time_left(seconds: float | None, start: float, languages: int) -> float | None:
+    """The rest of the time, shared between the remaining languages; at least a second, to begin a round."""
+    return None if seconds is None else max(1.0, (seconds - (time.monotonic() - start)) / languages)
+
+
+def _show(progress: Advance | None, language: str, before: int, total: int, units: float, _: float, word: str) -> None:
+    if progress is not None:
+        progress(before + int(units), total, f"{language}: {word}")
+
+
+class _TimedRounds:
+    """Rounds that keep how long they took with what they found, so that a resumed run knows it too."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds, self.seconds = rounds, 0.0
+
+    @property
+    def done(self) -> bool:
+        return self._rounds.done
+
+    @property
+    def next_units(self) -> float:
+        return self._rounds.next_units
+
+    @property
+    def word(self) -> str:
+        return self._rounds.word
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
+        start = time.perf_counter()
+        arrays, draws = self._rounds.draw(first_draw)
+        return {**arrays, "seconds": np.array(time.perf_counter() - start)}, draws
+
+    def absorb(self, arrays: Arrays) -> None:
+        self.seconds += float(arrays["seconds"])
+        self._rounds.absorb(arrays)
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        return self._rounds.scores(units, seed)
+
+
+class _Timed:
+    """A method whose rounds are timed."""
+
+    def __init__(self, method: Method) -> None:
+        self._method, self.name = method, method.name
+        self.rounds: _TimedRounds
+
+    def start(self, problem: Problem, seed: int) -> _TimedRounds:
+        self.rounds = _TimedRounds(self._method.start(problem, seed))
+        return self.rounds

@@ -1,0 +1,60 @@
+"""Judging masks: the metric of measured statistics, and how a mask differs from none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.errors import FieldError
+from headwise.scoring import ScoringPlan
+from headwise.stats import PairedTest, bootstrap_bands, paired_bootstrap
+from headwise.tasks.metrics import Metric
+
+Array = NDArray[np.float64]
+#: The split that holds all of the data.
+_WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A metric with its tests.
+
+    Attributes:
+        metric: The metric.
+        resamples: Resamples of the bootstrap.
+    """
+
+    metric: Metric
+    resamples: int
+
+    def value(self, statistics: Array) -> float:
+        """The metric of some examples, in percent; statistics are (examples, statistics)."""
+        return float(self.metric.value(statistics.sum(0)))
+
+    def compare(self, base: Array, other: Array) -> PairedTest:
+        """How a mask differs from none on the same examples, by the paired bootstrap."""
+        [found] = paired_bootstrap(base, [other], self._of_totals, self.resamples)
+        return found
+
+    def bands(self, measured: Sequence[Array]) -> tuple[Array, Array]:
+        """The ends of the 95% interval of the metric under each of several masks, (masks,) each."""
+        return bootstrap_bands(measured, self._of_totals, self.resamples)
+
+    @property
+    def _of_totals(self) -> Callable[[Array], Array]:
+        return cast(Callable[[Array], Array], self.metric.value)
+
+
+def check_split(scoring: ScoringPlan, test_split: str) -> None:
+    """Make sure that nothing is judged on the data that it was chosen on: the split `all` holds every other split.
+
+    Raises:
+        HeadwiseError: The splits overlap.
+    """
+    if test_split == scoring.split:
+        raise FieldError("test_split", f"heads are scored on {test_split!r} too: judge them on another split")
+    for name, split, other in (("test_split", test_split, scoring.split), ("split", scoring.split, test_split)):
+        if split == _WHOLE:
+            raise FieldError(name, f"{_WHOLE!r} holds {other!r} too: score and judge on splits that share nothing")

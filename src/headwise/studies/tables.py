@@ -1,0 +1,161 @@
+"""Tables of studies: figures with their uncertainty, printed, and kept as CSV and Markdown."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwise.files import write_bytes
+from headwise.report import Section, table_section
+
+#: A difference with a smaller P-value is marked.
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its comparison and its spread.
+
+    Attributes:
+        value: The number.
+        difference: Its difference to the number it is compared with.
+        p_value: P-value of that difference.
+        spread: Standard deviation, if the number is a mean.
+        signed: Whether the number is a change, which is shown with its sign.
+
+    Example:
+        >>> str(Figure(71.234, difference=1.5, p_value=0.001)), str(Figure(70.0, spread=0.42)), str(Figure(3.0))
+        ('71.23 +', '70.00 ± 0.4', '3.00')
+        >>> str(Figure(3.0, signed=True))
+        '+3.00'
+    """
+
+    value: float
+    difference: float | None = None
+    p_value: float | None = None
+    spread: float | None = None
+    signed: bool = False
+
+    @property
+    def mark(self) -> str:
+        """`+` or `-` if the difference is significant, else empty."""
+        if self.p_value is None or not self.p_value < SIGNIFICANT or not self.difference:
+            return ""
+        return "+" if self.difference > 0 else "-"
+
+    def __str__(self) -> str:
+        spread = "" if self.spread is None else f" ± {self.spread:.1f}"
+        return f"{self.value:{'+' if self.signed else ''}.2f}{spread} {self.mark}".rstrip()
+
+
+TableCell = str | int | float | Figure | None
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A table of a study.
+
+    Attributes:
+        name: Name of its file, without the ending.
+        title: What it shows.
+        columns: Titles of its columns.
+        rows: Its rows; None is an empty cell.
+        note: A note below it.
+        printed: Whether it is short enough to be printed; it is always kept as a file.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    note: str = ""
+    printed: bool = True
+
+
+def show_cell(cell: TableCell) -> str:
+    """A cell as text: two decimals, and two significant digits for numbers below 0.1.
+
+    Example:
+        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, 0.00123456, None)]
+        ['zh', '3', '0.12', '0.0012', '']
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.2g}" if 0 < abs(cell) < 0.1 else f"{cell:.2f}"
+    return str(cell)
+
+
+def section_of(table: StudyTable) -> Section:
+    """A table as a section of the report."""
+    title = f"{table.title[:1].upper()}{table.title[1:]}"
+    return table_section(title, table.columns, [[show_cell(cell) for cell in row] for row in table.rows], table.note)
+
+
+def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
+    """Write every table as CSV, with all digits, P-values and deviations in columns of their own, and as Markdown.
+
+    Args:
+        tables: The tables.
+        folder: Where `<name>.csv` and `<name>.md` go.
+    """
+    for table in tables:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(_plain_rows(table))
+        write_bytes(folder / f"{table.name}.csv", text.getvalue().encode())
+        write_bytes(folder / f"{table.name}.md", as_markdown(table).encode())
+
+
+def as_markdown(table: StudyTable) -> str:
+    """A table in Markdown, with P-values in columns of their own.
+
+    Example:
+        >>> gain = Figure(1.5, difference=1.5, p_value=0.012, signed=True)
+        >>> print(as_markdown(StudyTable("one", "", ("language", "gain"), (("zh", gain), ("de", None)))), end="")
+        | language | gain | P |
+        |---|---|---|
+        | zh | +1.50 + | 0.012 |
+        | de |  |  |
+    """
+    wanted = _columns(table, ("p_value",))
+    header = ["P" if part else table.columns[place] for place, part in wanted]
+    rows = [[_show_part(row[place], part) for place, part in wanted] for row in table.rows]
+    rule = "|" + "---|" * len(wanted) + "\n"
+    head, *lines = [f"| {' | '.join(cells)} |\n" for cells in [header, *rows]]
+    return head + rule + "".join(lines)
+
+
+def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
+    """The rows with each figure in as many columns as it has parts."""
+    extras = {"difference": "gain", "p_value": "P", "spread": "sd"}
+    wanted = _columns(table, tuple(extras))
+    header = [f"{table.columns[place]} {extras[part]}" if part else table.columns[place] for place, part in wanted]
+    return [list(header), *([_part(row[place], part) for place, part in wanted] for row in table.rows)]
+
+
+def _columns(table: StudyTable, parts: Sequence[str]) -> list[tuple[int, str]]:
+    """The columns of a table, each followed by those parts of its figures that there are: place and part."""
+    wanted: list[tuple[int, str]] = []
+    for place in range(len(table.columns)):
+        wanted.append((place, ""))
+        figures = [row[place] for row in table.rows if isinstance(row[place], Figure)]
+        wanted += [(place, part) for part in parts if any(getattr(each, part) is not None for each in figures)]
+    return wanted
+
+
+def _part(cell: TableCell, part: str) -> str | int | float | None:
+    if isinstance(cell, Figure):
+        found: float | None = getattr(cell, part or "value")
+        return found
+    return None if part else cell
+
+
+def _show_part(cell: TableCell, part: str) -> str:
+    """A cell, or the P-value of its figure, to read."""
+    if not part:
+        return show_cell(cell)
+    p_value = _part(cell, part)
+    if not isinstance(p_value, float):
+        return ""
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
