@@ -15,11 +15,12 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from headwise.architectures import PLAYERS
 from headwise.data.choosing import choose_examples, language_codes
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_groups, players_of
-from headwise.errors import HeadwiseError, require_whole
+from headwise.errors import HeadwiseError, MissingPackageError, require_whole
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, Players, find_heads, hash_weights
 from headwise.masks import HeadMask
@@ -30,15 +31,13 @@ from headwise.results import REFINED
 from headwise.rules import harmful_mask
 from headwise.runs import Run, open_run
 from headwise.runs.config import languages_of, read_config
-from headwise.score_tables import pyarrow_modules, save_table
+from headwise.score_tables import save_table
 from headwise.scores import HeadScores
 from headwise.tasks.dispatch import check_tokenizer, task_of
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece
 
-#: What the values of a run may be about; `kv` are heads that share a key-value head, together.
-PLAYERS = ("heads", "ffn", "layers", "kv")
 #: Called with the units done, the units of all languages and a few words on how it goes.
 Advance = Callable[[int, int, str], None]
 
@@ -151,7 +150,7 @@ def run_scoring(
     """Score a model, or go on with a run that was stopped, is to be extended, or is done and only read again.
 
     Writes `scores/<language>.json` and `masks/<language>.json` (what is harmful is off) as languages are done, and
-    `scores.parquet` when all are.
+    `scores.parquet` (if pyarrow is installed) when all are.
 
     Args:
         plan: What to do.
@@ -163,13 +162,21 @@ def run_scoring(
     Raises:
         HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
     """
-    pyarrow_modules()  # a missing package must not show only at the end
     method = find_method(plan.method, **_options(plan))
     problems, notes = make_problems(plan, trust_remote_code)
     with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
         found = dict(_score_each(plan, method, problems, run, seconds, progress))
-        save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
+        notes += _save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
     return ScoringRun(run.folder, found, notes)
+
+
+def _save_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:
+    """Write the parquet table, which only repeats `scores/`; the note says so where pyarrow is not installed."""
+    try:
+        save_table(scores, path)
+    except MissingPackageError as error:
+        return (f"{path.name} is not written: {error}",)
+    return ()
 
 
 def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:

@@ -178,7 +178,7 @@ def test_what_is_in_the_folder_is_only_replaced_on_purpose(
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    monkeypatch.setattr("headwise.cli.tasks.open_dataset", no_work)
+    monkeypatch.setattr("headwise.data.opening.open_dataset", no_work)
     assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
     message = "the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
     assert last_error(capsys) == f"headwise: {out}: {message}"

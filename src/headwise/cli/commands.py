@@ -2,9 +2,10 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
@@ -15,14 +16,28 @@ from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import evaluate_command, tune_command
 from headwise.games import GAMES
-from headwise.heads import HeadMap, find_heads
 from headwise.methods import METHODS
-from headwise.models import default_names, load_skeleton
-from headwise.results import list_runs
+from headwise.models import default_names
 from headwise.studies import plan_names
-from headwise.tasks.task import TASKS
+from headwise.tasks.names import TASKS
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+if TYPE_CHECKING:
+    from headwise.heads import HeadMap
+
+
+class _Commands(TyperGroup):
+    """The group of all commands: Ctrl-C ends any of them with one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was chosen."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("headwise: stopped", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
@@ -58,6 +73,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRemoteCode = False) -> None:
     """Show the attention sites of a model."""
+    from headwise.heads import find_heads
+    from headwise.models import load_skeleton
+
     found = find_heads(load_skeleton(model, trust_remote_code))
     if as_json:
         typer.echo(json.dumps({"model": model, "family": found.family.name, "sites": _site_rows(found)}))
@@ -100,6 +118,8 @@ def _list_architectures(as_json: bool) -> None:
 
 
 def _list_runs(as_json: bool) -> None:
+    from headwise.results import list_runs
+
     found = list_runs()
     if as_json:
         typer.echo(json.dumps({"runs": found}))
@@ -112,7 +132,7 @@ def _list_runs(as_json: bool) -> None:
     print_table("runs", ("run", *columns), rows)
 
 
-def _site_rows(found: HeadMap) -> list[dict[str, Any]]:
+def _site_rows(found: "HeadMap") -> list[dict[str, Any]]:
     return [
         {
             "site": site.name,

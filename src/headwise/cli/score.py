@@ -3,19 +3,21 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.architectures import PLAYERS
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
 from headwise.games import GAMES
 from headwise.methods import METHODS
-from headwise.results import compare_runs
-from headwise.scores import Comparison, HeadScores
-from headwise.scoring import PLAYERS, LanguageScores, ScoringPlan, ScoringRun, run_scoring
+
+if TYPE_CHECKING:
+    from headwise.scores import Comparison, HeadScores
+    from headwise.scoring import LanguageScores, ScoringRun
 
 #: Heads shown at each end of the ranking.
 _SHOWN = 3
@@ -58,26 +60,27 @@ def score_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
-    plan = ScoringPlan(
-        model=model,
-        task=task,
-        data=data,
-        languages=languages,
-        split=split,
-        method=method,
-        options={
-            name: value for name, value in (("error_rate", error_rate), ("confidence", confidence)) if value is not None
-        },
-        budget=budget,
-        game=game,
-        estimand=estimand,
-        players=players,
-        seed=seed,
-        limit=limit,
-        piece=piece,
-        bfloat16=bfloat16,
-    )
+    options = (("error_rate", error_rate), ("confidence", confidence))
     with show_resumable("scoring") as advance:
+        from headwise.scoring import ScoringPlan, run_scoring
+
+        plan = ScoringPlan(
+            model=model,
+            task=task,
+            data=data,
+            languages=languages,
+            split=split,
+            method=method,
+            options={name: value for name, value in options if value is not None},
+            budget=budget,
+            game=game,
+            estimand=estimand,
+            players=players,
+            seed=seed,
+            limit=limit,
+            piece=piece,
+            bfloat16=bfloat16,
+        )
         found = run_scoring(plan, out, seconds, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps(_as_json(found)))
@@ -87,6 +90,8 @@ def score_command(
 
 def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -> None:
     """Compare two runs of the same players, language by language: ranks, signs, and the heads they differ in."""
+    from headwise.results import compare_runs
+
     found = compare_runs(one, other)
     if as_json:
         languages = {language: each.to_dict() for language, each in found.items()}
@@ -96,7 +101,7 @@ def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -
     print_table(f"{one} and {other}", columns, [(language, *_agreement(each)) for language, each in found.items()])
 
 
-def _agreement(found: Comparison) -> tuple[str, ...]:
+def _agreement(found: "Comparison") -> tuple[str, ...]:
     """What is shown of how two runs agree about a language."""
     rank, clear = found.correlation, found.clear_signs
     return (
@@ -109,7 +114,7 @@ def _agreement(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _as_json(found: ScoringRun) -> dict[str, Any]:
+def _as_json(found: "ScoringRun") -> dict[str, Any]:
     languages = {
         language: {
             "harmful": each.scores.decided("harmful"),
@@ -127,7 +132,7 @@ def _as_json(found: ScoringRun) -> dict[str, Any]:
     return {"out": str(found.folder), "notes": found.notes, "languages": languages}
 
 
-def _print_scores(found: ScoringRun) -> None:
+def _print_scores(found: "ScoringRun") -> None:
     first = next(iter(found.languages.values())).scores.provenance
     title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
     columns = ("language", "harmful", "helpful", "undecided", "examples", "units", "seconds")
@@ -142,18 +147,18 @@ def _print_scores(found: ScoringRun) -> None:
         typer.echo("Time ran out before the budget did: the same command goes on.")
 
 
-def _counts(found: LanguageScores) -> list[str]:
+def _counts(found: "LanguageScores") -> list[str]:
     decided = [str(len(found.scores.decided(decision))) for decision in ("harmful", "helpful", "undecided")]
     return [*decided, str(found.examples), f"{found.scores.provenance.units:,.0f}", f"{found.seconds:,.1f}"]
 
 
-def _ends(scores: HeadScores) -> tuple[str, str]:
+def _ends(scores: "HeadScores") -> tuple[str, str]:
     """The lowest and the highest values."""
     ranked = scores.ranked()
     return _lines(scores, ranked[:_SHOWN]), _lines(scores, ranked[: -_SHOWN - 1 : -1])
 
 
-def _lines(scores: HeadScores, names: Sequence[str]) -> str:
+def _lines(scores: "HeadScores", names: Sequence[str]) -> str:
     """A line for each of some players: name, value, standard error, and whether it is undecided."""
     places = [scores.players.index(name) for name in names]
     return "\n".join(

@@ -2,20 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 
 from headwise.cli.options import AsJson
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
-from headwise.demo import demo_plan, run_demo
-from headwise.report import write_report
-from headwise.runs.config import read_config
-from headwise.studies import KINDS, Study, TargetedStudy, find_plan, kind_of
-from headwise.studies.reading import report_of
-from headwise.studies.study import show_cell
+
+if TYPE_CHECKING:
+    from headwise.studies import Study, TargetedStudy
 
 
 def study_command(
@@ -28,9 +24,12 @@ def study_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
-    plan = find_plan(name, changes or ())
     folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_resumable("studying") as advance:
+        from headwise.runs.config import read_config
+        from headwise.studies import KINDS, find_plan, kind_of
+
+        plan = find_plan(name, changes or ())
         study = KINDS[kind_of(plan)].run(plan, folder, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
@@ -46,6 +45,10 @@ def demo_command(
     as_json: AsJson = False,
 ) -> None:
     """Find the heads that hurt, remove them, and see the gain: offline, in minutes."""
+    from headwise.demo import demo_plan, run_demo
+    from headwise.report import write_report
+    from headwise.studies.reading import report_of
+
     folder = out or Path("runs") / ("demo-fast" if fast else "demo")
     if not as_json:
         plan = demo_plan(fast).scoring
@@ -67,13 +70,20 @@ def report_command(
     out: Annotated[Path | None, typer.Option("--out", help="The file; RUN/report.html unless told.")] = None,
 ) -> None:
     """Write one HTML page that shows a run: it needs no network and opens from disk."""
+    from headwise.report import write_report
+    from headwise.studies.reading import report_of
+
     path = out or run / "report.html"
     write_report(path, report_of(run))
     typer.echo(f"{path}: open it in a browser")
 
 
-def print_study(study: Study, about: str) -> None:
+def print_study(study: "Study", about: str) -> None:
     """The tables of a study, and what they mean."""
+    from rich.box import SIMPLE_HEAD
+
+    from headwise.studies.study import show_cell
+
     for found in (each for each in study.tables() if each.printed):
         cells = [[show_cell(cell) for cell in row] for row in found.rows]
         # Without frames: eight columns are to fit a narrow terminal.
@@ -85,7 +95,7 @@ def print_study(study: Study, about: str) -> None:
         typer.echo(line)
 
 
-def _print_next(study: TargetedStudy) -> None:
+def _print_next(study: "TargetedStudy") -> None:
     """What to do with a model of one's own."""
     gains = {
         language: found.masks.get("refined", found.masks["targeted"]).value - found.base

@@ -15,8 +15,6 @@ from headwise.tasks.task import Piece, Task, check_piece, find_task
 from headwise.tasks.text_metrics import metrics_for
 from headwise.tasks.translation import TranslationTask, evaluate_translation
 
-#: Tasks whose model is used as it is: its own output layer answers.
-TEXT_TASKS = ("translation", "lm")
 #: Most tokens that a model is given unless told otherwise.
 USUAL_WINDOW = 512
 
