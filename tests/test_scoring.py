@@ -1,6 +1,7 @@
 """Scoring by name: problems, run folders, budgets, and what is found again in them."""
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Pat
     assert load_table(tmp_path / "run" / "scores.parquet") == tuple(each.scores for each in found.languages.values())
     assert seen[0] == (8, 80, "en: 8 draws")
     assert seen[-1] == (80, 80, "sw: 40 draws")
+
+
+def test_without_pyarrow_a_run_has_no_table_and_says_so(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found = run_scoring(world, tmp_path / "run")
+    assert found.notes[-1].startswith("scores.parquet is not written: ")
+    assert found.notes[-1].endswith("pip install 'headwise[cli]'")
+    assert not (tmp_path / "run" / "scores.parquet").exists()
+    assert HeadScores.load(tmp_path / "run" / "scores" / "sw.json") == found.scores["sw"]
 
 
 def test_a_finished_run_is_only_read_again(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
