@@ -7,10 +7,10 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "lazy", "extras", "files", "draws", "runs", "stats", "pooling", "architectures", "heads", "masks",
-    "scores", "score_tables", "rules", "affinity", "results", "gates",
+    "errors", "lazy", "extras", "progress", "files", "draws", "runs", "stats", "pooling", "architectures", "heads",
+    "masks", "scores", "score_tables", "rules", "affinity", "results", "gates",
     "pruning", "data", "models", "tasks", "games", "engine", "methods", "scoring", "refinement", "report",
-    "studies", "demo", "cli",
+    "studies", "demo", "cli", "__main__",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent
 

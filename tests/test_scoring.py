@@ -62,6 +62,27 @@ def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Pat
     assert seen[-1] == (80, 80, "sw: 40 draws")
 
 
+def test_time_that_runs_out_does_not_fill_the_bar(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAUSE", "0.6")
+    seen: list[tuple[int, int, str]] = []
+    plan = dataclasses.replace(world, budget=4000)
+    found = run_scoring(plan, tmp_path / "run", seconds=0.1, progress=lambda *how: seen.append(how))
+    units = sum(each.scores.provenance.units for each in found.languages.values())
+    assert units < 100
+    assert seen[-1][:2] == (units, 8000)
+
+
+def test_what_a_finished_language_leaves_of_its_budget_is_not_counted(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(rounds=2))
+    seen: list[tuple[int, int, str]] = []
+    run_scoring(world, tmp_path / "run", progress=lambda *how: seen.append(how))
+    assert [how[:2] for how in seen] == [(8, 80), (16, 80), (16, 56), (24, 56), (32, 56), (32, 32)]
+
+
 def test_without_pyarrow_a_run_has_no_table_and_says_so(
     world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

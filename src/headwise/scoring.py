@@ -307,11 +307,11 @@ def _score_each(
     progress: Advance | None,
 ) -> Iterator[tuple[str, LanguageScores]]:
     """Score one language after the other and write what is found."""
-    start, total = time.monotonic(), int(plan.budget * len(problems))
+    start, spent, total = time.monotonic(), 0.0, plan.budget * len(problems)
     for done, (language, problem) in enumerate(problems.items()):
         timed = _Timed(method)
         budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
-        show = functools.partial(_show, progress, language, int(plan.budget * done), total)
+        show = functools.partial(_show, progress, language, spent, total)
         scores = score(timed, problem, budget, plan.seed, run.journal, language, show)
         rounds = timed.rounds
         if not (rounds.done or run.journal.count(language)):
@@ -321,7 +321,11 @@ def _score_each(
             )
         _save(scores, problem.heads, run.folder, f"{language}.json")
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
-        show(plan.budget, plan.budget, rounds.word)
+        units = scores.provenance.units
+        if finished:  # what is left of its budget is not spent any more
+            total -= plan.budget - units
+        _show(progress, language, spent, total, units, 0, rounds.word)
+        spent += units
         yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
 
 
@@ -339,9 +343,12 @@ def _time_left(seconds: float | None, start: float, languages: int) -> float | N
     return None if seconds is None else max(1.0, (seconds - (time.monotonic() - start)) / languages)
 
 
-def _show(progress: Advance | None, language: str, before: int, total: int, units: float, _: float, word: str) -> None:
+def _show(
+    progress: Advance | None, language: str, spent: float, total: float, units: float, _: float, status: str
+) -> None:
+    """Report the units of earlier languages and of this one."""
     if progress is not None:
-        progress(before + int(units), total, f"{language}: {word}")
+        progress(int(spent + units), int(total), f"{language}: {status}")
 
 
 class _TimedRounds:

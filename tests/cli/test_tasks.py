@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from transformers import AutoModelForTokenClassification, BertModel, PreTrainedT
 
 from headwise import HeadMask, find_heads
 from headwise.cli import tasks as cli
+from headwise.progress import Progress
+from headwise.tasks import dispatch
 from headwise.tasks.dispatch import Measurement
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.task import UPOS
@@ -224,17 +227,17 @@ def test_the_current_folder_can_be_tuned_to(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "here"}
 
 
-def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
-    """Ctrl-C at a call of a function of the commands after so many."""
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, calls: int) -> None:
+    """Ctrl-C at the call of a module's function that follows a number of calls."""
     counted = itertools.count()
-    function = getattr(cli, name)
+    function = getattr(module, name)
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if next(counted) >= calls:
             raise KeyboardInterrupt
         return function(*arguments, **options)
 
-    monkeypatch.setattr(cli, name, interrupted)
+    monkeypatch.setattr(module, name, interrupted)
 
 
 def test_a_stopped_run_says_how_to_go_on_and_does(
@@ -242,9 +245,9 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
 ) -> None:
     command = tune_arguments(model, data, tmp_path / "my tagger")
     with monkeypatch.context() as stopping:
-        interrupt_after(stopping, "_save", 0)
+        interrupt_after(stopping, cli, "_save", 0)
         assert run(stopping, *command) == 130
-    assert last_error(capsys).startswith("headwise: stopped, and what was found is kept: go on with headwise tune ")
+    assert last_error(capsys).startswith("headwise: stopped; the results so far are saved; resume with: headwise tune ")
     assert (tmp_path / ".my tagger.tuning" / "state.json").is_file()
     other = (*command, "--train-languages", "sw")
     assert run(monkeypatch, *other) == 1
@@ -256,10 +259,30 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "my tagger"}
 
 
+def test_evaluation_advances_within_a_language(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
+) -> None:
+    seen: list[tuple[float, float | None]] = []
+    report = Progress.__call__
+
+    def noted(self: Progress, done: float, total: float | None, status: str = "") -> None:
+        seen.append((done, total))
+        report(self, done, total, status)
+
+    monkeypatch.setattr(Progress, "__call__", noted)
+    monkeypatch.setattr("headwise.tasks.evaluation.TOKEN_BUDGET", 1)  # one example a batch
+    assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--languages", "en") == 0
+    total = seen[-1][1]
+    assert total is not None
+    assert total > 1
+    assert [done for done, _ in seen] == list(range(int(total) + 1))
+    assert f"evaluating: 100% ({total} of {total} examples), en, " in capsys.readouterr().err
+
+
 def test_a_stopped_evaluation_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
-    interrupt_after(monkeypatch, "measure", 1)
+    interrupt_after(monkeypatch, dispatch, "measure", 1)
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data) == 130
     assert last_error(capsys) == "headwise: stopped"
 

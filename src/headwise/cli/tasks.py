@@ -116,7 +116,7 @@ def tune_command(
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
     target = check_target(out, {"the model": Path(model), "the data": Path(data), "the mask": mask}, overwrite)
     _check_used(task, None, window)
-    with show_resumable("tuning") as advance:
+    with show_resumable("tuning", "steps") as advance:
         import torch
 
         from headwise.data.opening import open_dataset
@@ -209,11 +209,17 @@ def _measure_each(
     from headwise.tasks.dispatch import measure
 
     results: dict[str, Measurement] = {}
-    with show_progress("evaluating") as advance:
-        for done, (language, each) in enumerate(examples.items()):
-            advance(done, len(examples), language)
-            results[language] = measure(model, task, each, tokenizer, language)
-        advance(len(examples), len(examples), "")
+    done, total = 0, sum(map(len, examples.values()))
+    with show_progress("evaluating", "examples") as progress:
+        for language, each in examples.items():
+
+            def advance(count: int, language: str = language) -> None:
+                nonlocal done
+                done += count
+                progress(done, total, language)
+
+            progress(done, total, language)
+            results[language] = measure(model, task, each, tokenizer, language, advance)
     return results
 
 
