@@ -1,5 +1,6 @@
 """The commands, each a thin layer over one function of the library."""
 
+import dataclasses
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +38,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
@@ -59,6 +60,7 @@ class Listing(StrEnum):
     methods = "methods"
     games = "games"
     studies = "studies"
+    data = "data"
     runs = "runs"
 
 
@@ -87,10 +89,12 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
 
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures, models, tasks, methods, games, studies; or your runs."""
+    """List what headwise knows: architectures, models, tasks, methods, games, studies, data sets; or your runs."""
     match what:
         case Listing.architectures:
             _list_architectures(as_json)
+        case Listing.data:
+            _list_data(as_json)
         case Listing.runs:
             _list_runs(as_json)
         case _:
@@ -115,6 +119,18 @@ def _list_architectures(as_json: bool) -> None:
         for family in FAMILIES
     )
     print_table("architectures", ("family", "model types", "stacks"), cells)
+
+
+def _list_data(as_json: bool) -> None:
+    from headwise.data.catalogue import named_sets
+
+    found = named_sets()
+    if as_json:
+        typer.echo(json.dumps({"data": [dataclasses.asdict(each) for each in found]}))
+        return
+    rows = ((each.name, ", ".join(each.tasks), str(each.languages), each.about) for each in found)
+    print_table("data sets", ("name", "tasks", "languages", "about"), rows)
+    typer.echo("--data also takes a folder or a YAML file of your own.")
 
 
 def _list_runs(as_json: bool) -> None:
