@@ -60,6 +60,19 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_S
         HeadwiseError: The share is no share, or the scores are of a method that is not fit for this.
         MaskMismatchError: The scores belong to a model of another shape or with other weights.
     """
+    return _without(scores, heads, likely_harmful(scores, false_share))
+
+
+def likely_harmful(scores: HeadScores, false_share: float = FALSE_SHARE) -> tuple[str, ...]:
+    """The players that `likely_mask` turns off.
+
+    Args:
+        scores: The scores.
+        false_share: The expected share of players without harm among them.
+
+    Raises:
+        HeadwiseError: The share is not between 0 and 1, or the method's values do not tell what is likely harmful.
+    """
     if not 0 < false_share < 1:
         raise HeadwiseError(f"a share of false ones is between 0 and 1, not {false_share}")
     if not tells_likely(scores):
@@ -69,7 +82,7 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_S
             "lowest (--count, or --share) in place of --likely"
         )
     likely = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
-    return _without(scores, heads, [name for name, low in zip(scores.players, likely, strict=True) if low])
+    return tuple(name for name, low in zip(scores.players, likely, strict=True) if low)
 
 
 def tells_likely(scores: HeadScores) -> bool:
