@@ -322,7 +322,7 @@ def test_a_mask_of_other_weights_is_taken_on_purpose_only(
 def test_languages_and_split_are_checked_before_the_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path
 ) -> None:
-    monkeypatch.setattr(cli, "load_model", no_work)
+    monkeypatch.setattr("headwise.models.load_model", no_work)
     evaluation = ("eval", model, "--task", "pos", "--data", data)
     assert run(monkeypatch, *evaluation, "--languages", "en,sw,xx") == 1
     assert "no language 'xx'" in last_error(capsys)
@@ -334,7 +334,7 @@ def test_figures_that_are_no_numbers_are_still_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
     broken = Evaluation("accuracy", math.inf, math.nan, math.inf, 3, 0, np.zeros((3, 2)))
-    monkeypatch.setattr(cli, "measure", lambda *arguments: Measurement((broken,)))
+    monkeypatch.setattr(dispatch, "measure", lambda *arguments: Measurement((broken,)))
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--json") == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert found["mean"] == found["means"]["accuracy"] == "inf"
