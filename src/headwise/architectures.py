@@ -10,6 +10,8 @@ from typing import Literal
 Stack = Literal["encoder", "decoder", "cross"]
 Layout = Literal["blocks", "interleaved"]
 Position = Literal["none", "shared-bias", "alibi"]
+#: The parts of a model whose values a run can estimate; a `kv` player is all heads that share a key-value head.
+PLAYERS = ("heads", "ffn", "layers", "kv")
 
 
 @dataclass(frozen=True)

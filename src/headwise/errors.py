@@ -30,6 +30,10 @@ class MaskMismatchError(HeadwiseError):
     """A mask belongs to a model of another shape or with other weights."""
 
 
+class MissingPackageError(HeadwiseError):
+    """A package of one of headwise's extras is not installed."""
+
+
 class CheckpointError(HeadwiseError):
     """A folder is not a checkpoint that headwise can read."""
 

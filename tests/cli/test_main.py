@@ -1,6 +1,7 @@
 """The command line: tables and files for the user, one sentence for a mistake."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from headwise import HeadMask, find_heads, gated, load_pruned
+from headwise.data.opening import open_dataset
 from tests.cli.running import run
 from tests.families import BY_NAME, difference, inputs_for, outputs_of, uneven_mask
 
@@ -146,6 +148,29 @@ def installed(arguments: str, **options: Any) -> "subprocess.CompletedProcess[st
     return subprocess.run(f"{program} {arguments}", shell=True, stderr=subprocess.PIPE, text=True, **options)
 
 
+def test_python_m_headwise_is_the_program() -> None:
+    command = [sys.executable, "-m", "headwise", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("headwise ")
+
+
+def test_a_shell_can_complete_commands() -> None:
+    environment = {**os.environ, "_HEADWISE_COMPLETE": "complete_bash", "COMP_WORDS": "headwise sc", "COMP_CWORD": "1"}
+    program = Path(sys.executable).with_name("headwise")
+    assert subprocess.run([program], env=environment, capture_output=True, text=True).stdout.split() == ["score"]
+
+
+def test_ls_data_describes_every_named_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "ls", "data", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["data"]
+    assert {"phrasebook", "commands", "hub:xnli"} <= {each["name"] for each in found}
+    for each in found:
+        opened = [open_dataset(each["name"], task) for task in each["tasks"]]
+        assert {len(dataset.languages) for dataset in opened} == {each["languages"]}
+    assert run(monkeypatch, "ls", "data") == 0
+    table = capsys.readouterr().out
+    assert all(each["name"] in table and each["about"] in table for each in found)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 def test_a_full_disk_gets_one_sentence() -> None:
     for arguments in ("ls tasks", "ls architectures"):
@@ -160,8 +185,8 @@ def test_a_reader_that_leaves_gets_no_complaint() -> None:
 
 def test_ctrl_c_while_libraries_load_gets_one_word() -> None:
     program = Path(sys.executable).with_name("headwise")
-    started = subprocess.Popen([sys.executable, "-X", "importtime", program, "ls", "tasks"], stderr=subprocess.PIPE,
-                               stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    command = [sys.executable, "-X", "importtime", str(program), "heads", "./nowhere"]
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert started.stderr is not None
     for line in started.stderr:
         if " torch." in line:

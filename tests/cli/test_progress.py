@@ -1,6 +1,9 @@
-"""Progress, and what Ctrl-C says: what was found is kept, and how to go on."""
+"""Progress of commands, and what Ctrl-C and SIGTERM say: the results are saved, and how to resume."""
 
+import os
+import signal
 import sys
+import time
 
 import pytest
 import typer
@@ -8,9 +11,23 @@ import typer
 from headwise.cli.progress import show_resumable
 
 
-def test_what_is_stopped_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def press_ctrl_c() -> None:
+    raise KeyboardInterrupt
+
+
+def send_sigterm() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(5)  # the handler interrupts it
+
+
+@pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), (send_sigterm, 143)])
+def test_what_is_stopped_says_how_to_resume(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop: object, code: int
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(sys, "argv", ["headwise", "study", "my plan.yaml"])
-    with pytest.raises(typer.Exit) as stop, show_resumable("studying"):
-        raise KeyboardInterrupt
-    assert stop.value.exit_code == 130
-    assert "what was found is kept: go on with headwise study 'my plan.yaml'" in capsys.readouterr().err
+    with pytest.raises(typer.Exit) as ended, show_resumable("studying"):
+        stop()  # type: ignore[operator]
+    assert ended.value.exit_code == code
+    assert "the results so far are saved; resume with: headwise study 'my plan.yaml'" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from headwise import HeadMask, HeadScores, HeadwiseError, load_pruned
+from headwise.cli.score import show_estimate
 from headwise.runs import read_run
 from tests.cli.running import run
 from tests.scoring.world import Dawdler, save_data, save_model
@@ -31,7 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
 @pytest.fixture
 def dawdler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick method in place of headwise's own."""
-    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -57,11 +60,65 @@ def test_scores_are_shown_and_kept(
     table = capsys.readouterr().out
     lowest = scores.ranked()[0]
     place = scores.players.index(lowest)
-    assert f"{lowest} {scores.value[place]:+.4f} ± {scores.stderr[place]:.4f}" in table
+    assert f"{lowest} {show_estimate(scores.value[place], scores.stderr[place])}" in table
     assert f"{scores.ranked()[-1]} +" in table
     assert "undecided at an error rate of 0.1" in table
     assert "aligned" in table
     assert str(len(scores.decided("helpful"))) in table
+
+
+def test_the_output_tells_what_is_likely_harmful_and_what_to_do_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
+) -> None:
+    """Nothing is proved with so small a budget, and yet `prune --likely` removes heads."""
+    command = (*world, "--languages", "en", "--method", "permutation", "--budget", 800, "--out", tmp_path / "a run")
+    assert run(monkeypatch, *command, "--json") == 0
+    result = shown(capsys)
+    row = result["languages"]["en"]
+    scores = HeadScores.load(tmp_path / "a run" / "scores" / "en.json")
+    off = scores.mask("likely").off
+    assert off
+    assert sorted(row["likely_harmful"]) == sorted(off)
+    assert len(row["harmful"]) < len(off)
+    assert run(monkeypatch, *command) == 0
+    table = capsys.readouterr().out
+    assert f"en: {len(row['harmful'])} proved harmful" in table
+    assert f"{len(off)} likely harmful (about 10% of them may not be): encoder " in table
+    assert row["likely_harmful"][0].removeprefix("encoder.") in table.split("likely harmful (", 1)[1]
+    lines = [line.strip() for line in table.splitlines()[-3:]]
+    assert lines == result["next"]
+    program, *words = shlex.split(lines[0])
+    assert program == "headwise"
+    assert "--likely" in words
+    words[words.index("--out") + 1] = str(tmp_path / "cut")
+    assert run(monkeypatch, *words) == 0
+    assert f"{len(off)} of 12 heads off" in capsys.readouterr().out
+
+
+def test_a_method_that_cannot_tell_says_nothing_of_likely_harm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
+) -> None:
+    command = (*world, "--languages", "en", "--method", "michel", "--budget", 400, "--out", tmp_path / "run")
+    assert run(monkeypatch, *command, "--json") == 0
+    assert shown(capsys)["languages"]["en"]["likely_harmful"] is None
+    assert run(monkeypatch, *command) == 0
+    table = capsys.readouterr().out
+    assert "of them may not be" not in table
+    assert "--likely" not in table
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "expected"),
+    [
+        (-0.01234, 0.00456, "-0.0123 ± 0.0046"),
+        (-1.234e-06, 4.5e-07, "-1.23e-06 ± 4.5e-07"),
+        (31.9, 15.2, "+32 ± 15"),
+        (0.25, 0.0, "+0.25"),
+        (-2.5e-07, float("nan"), "-2.5e-07"),
+    ],
+)
+def test_values_have_significant_digits(value: float, stderr: float, expected: str) -> None:
+    assert show_estimate(value, stderr) == expected
 
 
 @pytest.mark.usefixtures("dawdler")
@@ -88,7 +145,7 @@ def test_ctrl_c_says_how_to_go_on(
     monkeypatch.setenv("STOP_AT", "2")
     assert run(monkeypatch, *command) == 130
     error = last_error(capsys)
-    assert error.startswith("headwise: stopped, and what was found is kept: go on with headwise score ")
+    assert error.startswith("headwise: stopped; the results so far are saved; resume with: headwise score ")
     assert f"--out '{tmp_path}/a run'" in error
     with read_run(tmp_path / "a run") as kept:
         assert kept.journal.count("en") == 2
@@ -103,7 +160,7 @@ def test_time_that_runs_out_is_told(
 ) -> None:
     monkeypatch.setenv("PAUSE", "0.6")
     assert run(monkeypatch, *world, "--languages", "fi", "--seconds", 0.1, "--out", tmp_path / "run") == 0
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "repeat the command to continue" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("dawdler")
@@ -197,7 +254,7 @@ def slow_run(world: tuple[object, ...], tmp_path: Path) -> Iterator[subprocess.P
     arguments = map(str, (*world, "--out", tmp_path / "run"))
     environment = {**os.environ, "PAUSE": "0.3", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.scoring.world", *arguments]
-    worker = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE)
     try:
         wait_for_rounds(tmp_path / "run", worker)
         yield worker
@@ -237,3 +294,21 @@ def test_a_run_has_one_writer_and_survives_being_killed(
     for language in ("en", "sw"):
         files = [(tmp_path / name / "scores" / f"{language}.json").read_bytes() for name in ("run", "whole")]
         assert files[0] == files[1]
+
+
+@pytest.mark.usefixtures("dawdler")
+def test_sigterm_saves_and_says_how_to_resume(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    world: tuple[object, ...],
+    tmp_path: Path,
+    slow_run: subprocess.Popen[bytes],
+) -> None:
+    slow_run.send_signal(signal.SIGTERM)
+    _, errors = slow_run.communicate(timeout=60)
+    assert slow_run.returncode == 143
+    # One line, and none of the progress bars of other libraries, which loaded a model.
+    [line] = errors.decode().splitlines()
+    assert line.startswith("headwise: stopped; the results so far are saved; resume with: headwise score ")
+    assert run(monkeypatch, *world, "--out", tmp_path / "run", "--json") == 0
+    assert shown(capsys)["languages"]["sw"]["finished"]

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from transformers import AutoModelForTokenClassification, BertModel, PreTrainedT
 
 from headwise import HeadMask, find_heads
 from headwise.cli import tasks as cli
+from headwise.progress import Progress
+from headwise.tasks import dispatch
 from headwise.tasks.dispatch import Measurement
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.task import UPOS
@@ -178,7 +181,7 @@ def test_what_is_in_the_folder_is_only_replaced_on_purpose(
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    monkeypatch.setattr("headwise.cli.tasks.open_dataset", no_work)
+    monkeypatch.setattr("headwise.data.opening.open_dataset", no_work)
     assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
     message = "the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
     assert last_error(capsys) == f"headwise: {out}: {message}"
@@ -224,17 +227,17 @@ def test_the_current_folder_can_be_tuned_to(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "here"}
 
 
-def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
-    """Ctrl-C at a call of a function of the commands after so many."""
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, calls: int) -> None:
+    """Ctrl-C at the call of a module's function that follows a number of calls."""
     counted = itertools.count()
-    function = getattr(cli, name)
+    function = getattr(module, name)
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if next(counted) >= calls:
             raise KeyboardInterrupt
         return function(*arguments, **options)
 
-    monkeypatch.setattr(cli, name, interrupted)
+    monkeypatch.setattr(module, name, interrupted)
 
 
 def test_a_stopped_run_says_how_to_go_on_and_does(
@@ -242,9 +245,9 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
 ) -> None:
     command = tune_arguments(model, data, tmp_path / "my tagger")
     with monkeypatch.context() as stopping:
-        interrupt_after(stopping, "_save", 0)
+        interrupt_after(stopping, cli, "_save", 0)
         assert run(stopping, *command) == 130
-    assert last_error(capsys).startswith("headwise: stopped, and what was found is kept: go on with headwise tune ")
+    assert last_error(capsys).startswith("headwise: stopped; the results so far are saved; resume with: headwise tune ")
     assert (tmp_path / ".my tagger.tuning" / "state.json").is_file()
     other = (*command, "--train-languages", "sw")
     assert run(monkeypatch, *other) == 1
@@ -256,10 +259,30 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "my tagger"}
 
 
+def test_evaluation_advances_within_a_language(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
+) -> None:
+    seen: list[tuple[float, float | None]] = []
+    report = Progress.__call__
+
+    def noted(self: Progress, done: float, total: float | None, status: str = "") -> None:
+        seen.append((done, total))
+        report(self, done, total, status)
+
+    monkeypatch.setattr(Progress, "__call__", noted)
+    monkeypatch.setattr("headwise.tasks.evaluation.TOKEN_BUDGET", 1)  # one example a batch
+    assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--languages", "en") == 0
+    total = seen[-1][1]
+    assert total is not None
+    assert total > 1
+    assert [done for done, _ in seen] == list(range(int(total) + 1))
+    assert f"evaluating: 100% ({total} of {total} examples), en, " in capsys.readouterr().err
+
+
 def test_a_stopped_evaluation_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
-    interrupt_after(monkeypatch, "measure", 1)
+    interrupt_after(monkeypatch, dispatch, "measure", 1)
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data) == 130
     assert last_error(capsys) == "headwise: stopped"
 
@@ -299,7 +322,7 @@ def test_a_mask_of_other_weights_is_taken_on_purpose_only(
 def test_languages_and_split_are_checked_before_the_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path
 ) -> None:
-    monkeypatch.setattr(cli, "load_model", no_work)
+    monkeypatch.setattr("headwise.models.load_model", no_work)
     evaluation = ("eval", model, "--task", "pos", "--data", data)
     assert run(monkeypatch, *evaluation, "--languages", "en,sw,xx") == 1
     assert "no language 'xx'" in last_error(capsys)
@@ -311,7 +334,7 @@ def test_figures_that_are_no_numbers_are_still_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
     broken = Evaluation("accuracy", math.inf, math.nan, math.inf, 3, 0, np.zeros((3, 2)))
-    monkeypatch.setattr(cli, "measure", lambda *arguments: Measurement((broken,)))
+    monkeypatch.setattr(dispatch, "measure", lambda *arguments: Measurement((broken,)))
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--json") == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert found["mean"] == found["means"]["accuracy"] == "inf"

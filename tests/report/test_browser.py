@@ -121,7 +121,7 @@ def test_a_tip_appears_under_the_mouse_and_in_focus(seen: dict[str, Any]) -> Non
 
 
 def test_a_plot_can_be_read(seen: dict[str, Any]) -> None:
-    first = {curve.ranking: curve for curve in sample_report().curves if curve.language == "Arabic"}
+    first = {curve.ranking: curve for curve in sample_curves(LANGUAGES[:8]) if curve.language == "Arabic"}
     assert re.match(r"\d+ heads removed\nshapley: [\d.]+\nmichel: [\d.]+\nrandom: [\d.]+$", seen["plot"])
     assert seen["start"].split("\n")[:2] == ["0 heads removed", f"shapley: {first['shapley'].value[0]:.1f}"]
 

@@ -198,7 +198,7 @@ def test_a_table_is_one_that_others_can_read(tmp_path: Path) -> None:
 
 def test_a_table_needs_pyarrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(HeadwiseError, match="need the package pyarrow: pip install"):
+    with pytest.raises(HeadwiseError, match=r"needs the package pyarrow: pip install 'headwise\[cli\]'"):
         save_table([SCORES], tmp_path / "scores.parquet")
 
 

@@ -127,7 +127,7 @@ def test_exactly_one_way_to_choose_is_given() -> None:
     scores = scores_of(heads, heads.players())
     for wrong in ({}, {"rule": "likely", "count": 3}, {"count": 1, "share": 0.5}):
         with pytest.raises(HeadwiseError, match="give one of a rule"):
-            scores.mask(**wrong)  # type: ignore[arg-type]
+            scores.mask(**wrong)
     with pytest.raises(HeadwiseError, match="harmful, likely, not 'best'"):
         scores.mask("best")  # type: ignore[arg-type]
     with pytest.raises(HeadwiseError, match=r"there is no player 'encoder\.9\.9'"):

@@ -1,6 +1,7 @@
 """Scoring by name: problems, run folders, budgets, and what is found again in them."""
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,38 @@ def test_a_run_leaves_scores_masks_and_a_table(world: ScoringPlan, tmp_path: Pat
     assert load_table(tmp_path / "run" / "scores.parquet") == tuple(each.scores for each in found.languages.values())
     assert seen[0] == (8, 80, "en: 8 draws")
     assert seen[-1] == (80, 80, "sw: 40 draws")
+
+
+def test_time_that_runs_out_does_not_fill_the_bar(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAUSE", "0.6")
+    seen: list[tuple[int, int, str]] = []
+    plan = dataclasses.replace(world, budget=4000)
+    found = run_scoring(plan, tmp_path / "run", seconds=0.1, progress=lambda *how: seen.append(how))
+    units = sum(each.scores.provenance.units for each in found.languages.values())
+    assert units < 100
+    assert seen[-1][:2] == (units, 8000)
+
+
+def test_what_a_finished_language_leaves_of_its_budget_is_not_counted(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(rounds=2))
+    seen: list[tuple[int, int, str]] = []
+    run_scoring(world, tmp_path / "run", progress=lambda *how: seen.append(how))
+    assert [how[:2] for how in seen] == [(8, 80), (16, 80), (16, 56), (24, 56), (32, 56), (32, 32)]
+
+
+def test_without_pyarrow_a_run_has_no_table_and_says_so(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found = run_scoring(world, tmp_path / "run")
+    assert found.notes[-1].startswith("scores.parquet is not written: ")
+    assert found.notes[-1].endswith("pip install 'headwise[cli]'")
+    assert not (tmp_path / "run" / "scores.parquet").exists()
+    assert HeadScores.load(tmp_path / "run" / "scores" / "sw.json") == found.scores["sw"]
 
 
 def test_a_finished_run_is_only_read_again(world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from scipy import stats  # type: ignore[import-untyped]
 from headwise import HeadwiseError
 from headwise.scores import HeadScores
 from headwise.stats import permutation_p_value
-from headwise.studies import CorrelatesPlan, find_plan, load_study, run_study
-from headwise.studies.correlates import correlate
+from headwise.studies import CorrelatesPlan, find_plan
+from headwise.studies.correlates import CORRELATES, correlate
 from headwise.studies.page import report_of
 from headwise.studies.typology import iso_code, read_distances
 from tests.cli.running import run
@@ -65,7 +65,7 @@ def uriel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gains_go_with_the_rankings_of_the_source(gains: str, tmp_path: Path) -> None:
-    study = run_study(CorrelatesPlan(gains), tmp_path / "run")
+    study = CORRELATES.run(CorrelatesPlan(gains), tmp_path / "run")
     assert {name: row["ranking likeness"] for name, row in study.traits.items()} == pytest.approx(LIKENESS)
     [found] = study.correlates
     assert (found.trait, found.languages) == ("ranking likeness", 4)
@@ -80,7 +80,7 @@ def test_gains_go_with_the_rankings_of_the_source(gains: str, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("uriel")
 def test_gains_go_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
-    study = run_study(CorrelatesPlan(gains), tmp_path / "run")
+    study = CORRELATES.run(CorrelatesPlan(gains), tmp_path / "run")
     found = {each.trait: each for each in study.correlates}
     assert list(found) == [
         "ranking likeness", "syntactic", "genetic", "geographic", "phonological", "inventory", "featural",
@@ -91,13 +91,13 @@ def test_gains_go_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
     assert (found["genetic"].languages, found["genetic"].rho) == (4, None)
     assert (found["phonological"].languages, found["phonological"].p_value) == (0, None)
     assert study.notes == ("The languages are aligned.",)
-    assert load_study(study.folder) == study
+    assert CORRELATES.load(study.folder) == study
 
 
 def test_a_file_of_distances_is_taken_as_it_is(gains: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("language\tscript\tspeakers\nde\t0\t3\nsw\t0.2\t4\ntr\t0.1\t1\nzh\t0.9\t\n")
-    study = run_study(CorrelatesPlan(gains, typology=str(path)), tmp_path / "run")
+    study = CORRELATES.run(CorrelatesPlan(gains, typology=str(path)), tmp_path / "run")
     found = {each.trait: each for each in study.correlates}
     assert list(found) == ["ranking likeness", "script", "speakers"]
     assert found["script"].rho == pytest.approx(1 - 6 * 2 / 60)
@@ -107,11 +107,11 @@ def test_a_file_of_distances_is_taken_as_it_is(gains: str, tmp_path: Path) -> No
 def test_without_scores_of_the_source_distances_are_left(gains: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("language,near\nde_pud,1\nsw,2\ntr,3\nzh,4\nen,5\n")
-    study = run_study(CorrelatesPlan(gains, source="fr", typology=str(path)), tmp_path / "run")
+    study = CORRELATES.run(CorrelatesPlan(gains, source="fr", typology=str(path)), tmp_path / "run")
     assert [(each.trait, each.languages) for each in study.correlates] == [("near", 5)]
     assert any("no scores of fr" in note for note in study.notes)
     with pytest.raises(HeadwiseError, match=r"'source': .* give a file of them as 'typology'"):
-        run_study(CorrelatesPlan(gains, source="fr"), tmp_path / "other")
+        CORRELATES.run(CorrelatesPlan(gains, source="fr"), tmp_path / "other")
 
 
 def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None:
@@ -121,17 +121,17 @@ def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None
         refined = {**found["masks"]["targeted"], "value": found["base"] + more.get(language, 0.0)}
         found["masks"]["refined"] = refined
     (folder / "targeted.json").write_text(json.dumps(figures))
-    study = run_study(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
+    study = CORRELATES.run(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
     likeness = [LIKENESS[language] for language in study.traits]
     assert study.correlates[0].rho == pytest.approx(stats.spearmanr(likeness, [more[name] for name in study.traits])[0])
-    assert load_study(study.folder) == study
+    assert CORRELATES.load(study.folder) == study
 
 
 def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match="mask: must be one of targeted, likely, refined, not 'random'"):
         CorrelatesPlan(gains, mask="random")
     with pytest.raises(HeadwiseError, match="has no refined mask: choose another 'mask'"):
-        run_study(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
+        CORRELATES.run(CorrelatesPlan(gains, mask="refined"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -139,10 +139,10 @@ def test_few_languages_are_refused(tmp_path: Path) -> None:
     few = {name: gain for name, gain in GAINS.items() if name != "zh"}
     folder = save_targeted(tmp_path / "few", few, scores_by_language({name: VALUES[name] for name in few}))
     with pytest.raises(HeadwiseError, match=r"'gains': .* has 3 languages beside en"):
-        run_study(CorrelatesPlan(str(folder)), tmp_path / "run")
+        CORRELATES.run(CorrelatesPlan(str(folder)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     with pytest.raises(HeadwiseError, match="no finished study"):
-        run_study(CorrelatesPlan(str(tmp_path / "none")), tmp_path / "run")
+        CORRELATES.run(CorrelatesPlan(str(tmp_path / "none")), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_the_command_prints_tables_and_writes_files(
 
 def test_both_folders_can_be_moved_together(gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    study = run_study(CorrelatesPlan("targeted"), "run")
+    study = CORRELATES.run(CorrelatesPlan("targeted"), "run")
     (tmp_path / "elsewhere").mkdir()
     for name in ("targeted", "run"):
         (tmp_path / name).rename(tmp_path / "elsewhere" / name)
     monkeypatch.chdir(Path(__file__).parent)
-    assert load_study(tmp_path / "elsewhere" / "run").correlates == study.correlates
+    assert CORRELATES.load(tmp_path / "elsewhere" / "run").correlates == study.correlates

@@ -17,8 +17,8 @@ from headwise.models import load_model, load_tokenizer
 from headwise.report import Curve
 from headwise.scoring import ScoringPlan
 from headwise.scoring.run_folder import load_scores
-from headwise.studies import IterativePlan, IterativeStudy, find_plan, load_study, run_study
-from headwise.studies.iterative import area, best, removable
+from headwise.studies import IterativePlan, IterativeStudy, find_plan
+from headwise.studies.iterative import ITERATIVE, area, best, removable
 from headwise.studies.page import report_of
 from headwise.tasks import Evaluation, evaluate, find_task
 from tests.cli.running import run
@@ -65,7 +65,7 @@ def plan(world: Path) -> IterativePlan:
 
 @pytest.fixture(scope="module")
 def study(plan: IterativePlan, tmp_path_factory: pytest.TempPathFactory) -> IterativeStudy:
-    return run_study(plan, tmp_path_factory.mktemp("run") / "study")
+    return ITERATIVE.run(plan, tmp_path_factory.mktemp("run") / "study")
 
 
 def without(world: Path, language: str, off: tuple[str, ...], limit: int | None = None) -> Evaluation:
@@ -154,13 +154,13 @@ def test_a_stopped_study_measures_nothing_twice(
 
     monkeypatch.setattr("headwise.studies.grid.evaluate", counted)
     with pytest.raises(KeyboardInterrupt):
-        run_study(small, tmp_path)
+        ITERATIVE.run(small, tmp_path)
     with pytest.raises(HeadwiseError, match="no finished study"):
-        load_study(tmp_path)
+        ITERATIVE.load(tmp_path)
     stop_at[0] = -1
-    found = run_study(small, tmp_path)
+    found = ITERATIVE.run(small, tmp_path)
     assert calls[0] == len(_masks(found))
-    again = run_study(small, tmp_path)
+    again = ITERATIVE.run(small, tmp_path)
     assert calls[0] == len(_masks(found))
     assert again.lines == found.lines
 
@@ -176,13 +176,13 @@ def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
 
 
 def test_what_was_found_is_read_again(study: IterativeStudy) -> None:
-    assert load_study(study.folder) == study
-    assert load_study(study.folder) == study
+    assert ITERATIVE.load(study.folder) == study
+    assert ITERATIVE.load(study.folder) == study
 
 
 def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, languages="en")
-    found = run_study(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
+    found = ITERATIVE.run(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
     curve, order = curve_of(found, "en", "stars"), found.scores["en"].ranked()
     few, all_of_them = ([without(world, "en", order[:n], limit).value for n in curve.removed] for limit in (2, None))
     assert curve.value == pytest.approx(few)
@@ -191,7 +191,7 @@ def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -
 
 def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, method="random", options={}, languages="en")
-    found = run_study(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
+    found = ITERATIVE.run(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
     assert found.scores["en"].provenance.method == "random"
     folders = {path.parent.name: load_scores(path.parent)["en"].provenance.seed for path in tmp_path.glob("*/scores")}
     assert folders == {"scoring": 5, "scoring-random-1": 6}
@@ -200,7 +200,7 @@ def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: P
 def test_heads_without_a_value_cannot_be_ranked(plan: IterativePlan, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, method="permutation", options={"walks": 1}, budget=10)
     with pytest.raises(HeadwiseError, match=r"budget: .* of en have no value by permutation"):
-        run_study(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
+        ITERATIVE.run(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
 
 
 def test_what_a_curve_comes_to() -> None:

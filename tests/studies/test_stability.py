@@ -11,8 +11,8 @@ import pytest
 from headwise import HeadwiseError
 from headwise.scores import HeadScores
 from headwise.scoring import ScoringPlan, run_scoring
-from headwise.studies import StabilityPlan, StabilityStudy, find_plan, load_study, run_study
-from headwise.studies.stability import pool_seeds
+from headwise.studies import StabilityPlan, StabilityStudy, find_plan
+from headwise.studies.stability import STABILITY, pool_seeds
 from tests.cli.running import run
 from tests.report.samples import scores_of
 from tests.scoring.world import Dawdler, DawdlerRounds, save_data, save_model
@@ -123,7 +123,7 @@ def test_pooled_scores_say_what_they_cost() -> None:
 
 def test_every_seed_is_a_run_of_its_own(plan: StabilityPlan, tmp_path: Path) -> None:
     steps: list[tuple[int, int, str]] = []
-    study = run_study(plan, tmp_path / "run", lambda *step: steps.append(step))
+    study = STABILITY.run(plan, tmp_path / "run", lambda *step: steps.append(step))
     for seed, name in ((3, "scoring"), (1, "scoring-seed-1")):
         alone = run_scoring(replace(plan.scoring, seed=seed), tmp_path / str(seed))
         assert study.runs[seed] == alone.scores
@@ -132,7 +132,7 @@ def test_every_seed_is_a_run_of_its_own(plan: StabilityPlan, tmp_path: Path) -> 
     assert study.runs[3] != study.runs[1]
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][:2] == (96, 96)
-    assert load_study(study.folder) == study
+    assert STABILITY.load(study.folder) == study
 
 
 def test_nothing_is_scored_twice(plan: StabilityPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,20 +149,20 @@ def test_nothing_is_scored_twice(plan: StabilityPlan, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(DawdlerRounds, "draw", stop_in_second)
     with pytest.raises(KeyboardInterrupt):
-        run_study(plan, tmp_path)
+        STABILITY.run(plan, tmp_path)
     with pytest.raises(HeadwiseError, match="no finished study"):
-        load_study(tmp_path)
+        STABILITY.load(tmp_path)
     monkeypatch.setattr(DawdlerRounds, "draw", note)
-    study = run_study(plan, tmp_path)
+    study = STABILITY.run(plan, tmp_path)
     assert drawn == [(1, 8), (1, 16), (1, 0), (1, 8), (1, 16)]
-    assert run_study(plan, tmp_path).runs == study.runs
+    assert STABILITY.run(plan, tmp_path).runs == study.runs
     assert len(drawn) == 5
 
 
 def test_other_seeds_are_refused_before_anything_is_scored(plan: StabilityPlan, tmp_path: Path) -> None:
-    run_study(plan, tmp_path)
+    STABILITY.run(plan, tmp_path)
     with pytest.raises(HeadwiseError, match="'seeds' = \\[3, 1\\]"):
-        run_study(replace(plan, seeds=(3, 2)), tmp_path)
+        STABILITY.run(replace(plan, seeds=(3, 2)), tmp_path)
     assert not (tmp_path / "scoring-seed-2").exists()
 
 

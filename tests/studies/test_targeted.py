@@ -15,10 +15,10 @@ from headwise.files import write_json
 from headwise.methods.results import UNDECIDED
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest
-from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names, run_study
+from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names
 from headwise.studies.page import load_study
 from headwise.studies.tables import save_tables, show_cell
-from headwise.studies.targeted import players_off, random_mask
+from headwise.studies.targeted import TARGETED, players_off, random_mask
 from headwise.tasks import evaluate, find_task
 from tests.families import BY_NAME
 from tests.scoring.world import save_data, save_model
@@ -46,7 +46,7 @@ def plan(world: Path) -> TargetedPlan:
 
 @pytest.fixture(scope="module")
 def study(plan: TargetedPlan, tmp_path_factory: pytest.TempPathFactory) -> TargetedStudy:
-    return run_study(plan, tmp_path_factory.mktemp("run") / "study")
+    return TARGETED.run(plan, tmp_path_factory.mktemp("run") / "study")
 
 
 def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
@@ -92,7 +92,7 @@ def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     from headwise.data.opening import open_dataset
     from headwise.models import load_model, load_tokenizer
 
-    found = run_study(replace(plan, random_examples=3), tmp_path).languages["sw"]
+    found = TARGETED.run(replace(plan, random_examples=3), tmp_path).languages["sw"]
     whole = study.languages["sw"]
     assert (found.base, found.masks) == (whole.base, whole.masks)
     model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
@@ -105,7 +105,7 @@ def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     shares = [np.delete(each, place, axis=0).sum(0) for place in range(4) for each in (masked, words)]
     differences = [100 * (a[0] / a[1] - b[0] / b[1]) for a, b in zip(shares[::2], shares[1::2], strict=True)]
     assert any(found.randoms["refined"][2] - found.base == pytest.approx(each) for each in differences)
-    assert run_study(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
+    assert TARGETED.run(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
 
 
 def test_the_same_study_again_is_read_not_run(
@@ -115,17 +115,17 @@ def test_the_same_study_again_is_read_not_run(
         raise AssertionError("measured again")
 
     monkeypatch.setattr("headwise.studies.grid.evaluate", fail)
-    again = run_study(plan, study.folder)
+    again = TARGETED.run(plan, study.folder)
     assert again.languages == study.languages
     assert again.scores == study.scores
 
 
 def test_a_larger_budget_refines_the_masks_of_the_new_scores(plan: TargetedPlan, tmp_path: Path) -> None:
     small, large = (replace(plan, scoring=replace(plan.scoring, budget=budget), randoms=0) for budget in (200, 2500))
-    before = run_study(small, tmp_path / "study")
-    grown = run_study(large, tmp_path / "study")
+    before = TARGETED.run(small, tmp_path / "study")
+    grown = TARGETED.run(large, tmp_path / "study")
     assert any(before.scores[name].decision != grown.scores[name].decision for name in grown.scores)
-    assert grown.languages == run_study(large, tmp_path / "at once").languages
+    assert grown.languages == TARGETED.run(large, tmp_path / "at once").languages
     for language in grown.languages:
         masks = [HeadMask.load(tmp_path / name / "masks" / f"{language}.json") for name in ("study", "at once")]
         assert masks[0] == masks[1]
@@ -135,11 +135,11 @@ def test_test_data_that_changed_are_measured_anew(plan: TargetedPlan, world: Pat
     data = tmp_path / "data"
     shutil.copytree(world / "data", data)
     here = replace(plan, scoring=replace(plan.scoring, data=str(data)), randoms=0, refine=0)
-    first = run_study(here, tmp_path / "study")
+    first = TARGETED.run(here, tmp_path / "study")
     file = data / "ud" / "sw_toy-ud-test.conllu"
     sentence = file.read_text().split("\n\n")[0].replace("sent_id = 0", "sent_id = 9")
     file.write_text(f"{file.read_text()}{sentence}\n\n")
-    again = run_study(here, tmp_path / "study")
+    again = TARGETED.run(here, tmp_path / "study")
     assert (first.languages["sw"].examples, again.languages["sw"].examples) == (4, 5)
     assert again.languages["en"] == first.languages["en"]
 
@@ -187,11 +187,11 @@ def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) ->
 
 
 def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:
-    assert load_study(study.folder) == study
+    assert TARGETED.load(study.folder) == study
 
 
 def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp_path: Path) -> None:
-    without = run_study(replace(plan, refine=0, randoms=0), tmp_path / "without")
+    without = TARGETED.run(replace(plan, refine=0, randoms=0), tmp_path / "without")
     assert all("refined" not in each.masks for each in without.languages.values())
     assert all("refined" not in table.columns for table in without.tables())
 
@@ -199,7 +199,7 @@ def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp
 @pytest.mark.parametrize("players", ["ffn", "layers"])
 def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: Path, players: str) -> None:
     scoring = replace(plan.scoring, players=players, languages="en", budget=1500)
-    found = run_study(replace(plan, scoring=scoring), tmp_path / players)
+    found = TARGETED.run(replace(plan, scoring=scoring), tmp_path / players)
     assert found.scores["en"].kind == players
     assert HeadMask.load(found.folder / "masks" / "en.json").kind == players
     assert found.languages["en"].masks["targeted"].removed == len(found.scores["en"].decided("harmful"))
@@ -225,7 +225,7 @@ def test_methods_that_do_not_tell_what_is_likely_have_no_mask_of_it(
     plan: TargetedPlan, tmp_path: Path, method: str
 ) -> None:
     scoring = replace(plan.scoring, method=method, options={}, estimand="full", budget=200)
-    found = run_study(replace(plan, scoring=scoring, randoms=0, refine=0), tmp_path / "study")
+    found = TARGETED.run(replace(plan, scoring=scoring, randoms=0, refine=0), tmp_path / "study")
     assert all(set(each.masks) == {"targeted", "michel", "zero-shot"} for each in found.languages.values())
 
 
@@ -348,7 +348,7 @@ def test_languages_can_be_a_list(tmp_path: Path) -> None:
 def test_what_to_judge_on_is_looked_for_before_anything_is_scored(world: Path, tmp_path: Path) -> None:
     scoring = ScoringPlan(str(world / "model"), "pos", str(world / "data"), "en,sw")
     with pytest.raises(HeadwiseError, match="has no split 'tets': it has "):
-        run_study(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")
+        TARGETED.run(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -1,10 +1,12 @@
 """The commands, each a thin layer over one function of the library."""
 
+import dataclasses
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
@@ -15,14 +17,28 @@ from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import evaluate_command, tune_command
 from headwise.games import GAMES
-from headwise.heads import HeadMap, find_heads
 from headwise.methods import METHODS
-from headwise.models import default_names, load_skeleton
-from headwise.scoring.run_folder import list_runs
+from headwise.models import default_names
 from headwise.studies import plan_names
-from headwise.tasks.task import TASKS
+from headwise.tasks.names import TASKS
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+if TYPE_CHECKING:
+    from headwise.heads import HeadMap
+
+
+class _Commands(TyperGroup):
+    """The group of all commands: Ctrl-C ends any of them with one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was chosen."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("headwise: stopped", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
@@ -44,6 +60,7 @@ class Listing(StrEnum):
     methods = "methods"
     games = "games"
     studies = "studies"
+    data = "data"
     runs = "runs"
 
 
@@ -58,6 +75,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRemoteCode = False) -> None:
     """Show the attention sites of a model."""
+    from headwise.heads import find_heads
+    from headwise.models import load_skeleton
+
     found = find_heads(load_skeleton(model, trust_remote_code))
     if as_json:
         typer.echo(json.dumps({"model": model, "family": found.family.name, "sites": _site_rows(found)}))
@@ -69,10 +89,12 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
 
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures, models, tasks, methods, games, studies; or your runs."""
+    """List what headwise knows: architectures, models, tasks, methods, games, studies, data sets; or your runs."""
     match what:
         case Listing.architectures:
             _list_architectures(as_json)
+        case Listing.data:
+            _list_data(as_json)
         case Listing.runs:
             _list_runs(as_json)
         case _:
@@ -99,7 +121,21 @@ def _list_architectures(as_json: bool) -> None:
     print_table("architectures", ("family", "model types", "stacks"), cells)
 
 
+def _list_data(as_json: bool) -> None:
+    from headwise.data.catalogue import named_sets
+
+    found = named_sets()
+    if as_json:
+        typer.echo(json.dumps({"data": [dataclasses.asdict(each) for each in found]}))
+        return
+    rows = ((each.name, ", ".join(each.tasks), str(each.languages), each.about) for each in found)
+    print_table("data sets", ("name", "tasks", "languages", "about"), rows)
+    typer.echo("--data also takes a folder or a YAML file of your own.")
+
+
 def _list_runs(as_json: bool) -> None:
+    from headwise.scoring.run_folder import list_runs
+
     found = list_runs()
     if as_json:
         typer.echo(json.dumps({"runs": found}))
@@ -112,7 +148,7 @@ def _list_runs(as_json: bool) -> None:
     print_table("runs", ("run", *columns), rows)
 
 
-def _site_rows(found: HeadMap) -> list[dict[str, Any]]:
+def _site_rows(found: "HeadMap") -> list[dict[str, Any]]:
     return [
         {
             "site": site.name,

@@ -19,8 +19,10 @@ def _run() -> None:
         from headwise.cli.commands import app
     except ModuleNotFoundError as error:
         sys.exit(f"headwise: the command line needs {error.name}: pip install 'headwise[cli,offline]'")
+    from headwise.cli.quiet import quiet_libraries
     from headwise.errors import HeadwiseError
 
+    quiet_libraries()
     try:
         try:
             app()

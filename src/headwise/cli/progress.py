@@ -1,37 +1,63 @@
-"""Progress with the time left, on standard error, and silence where nobody looks."""
+"""Progress of commands on standard error, and what they say when they are stopped."""
 
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-Advance = Callable[[int, int, str], None]
+from headwise.progress import Progress
 
 
-@contextmanager
-def show_progress(title: str) -> Iterator[Advance]:
-    """A bar that the body moves: call it with steps done, steps in all and a word on how it goes."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+class _Terminated(BaseException):
+    """SIGTERM, as an exception that ends the work as Ctrl-C does."""
 
-        def advance(done: int, total: int, how: str = "") -> None:
-            bar.update(task, completed=done, total=total, description=f"{title} {how}".strip())
 
-        yield advance
+def show_progress(title: str, unit: str = "") -> Progress:
+    """Progress of work that keeps nothing when it is stopped."""
+    return Progress(title, unit)
 
 
 @contextmanager
-def show_resumable(title: str) -> Iterator[Advance]:
-    """The same for work that keeps what it has: Ctrl-C says how to go on."""
+def show_resumable(title: str, unit: str = "", seconds: float | None = None) -> Iterator[Progress]:
+    """Progress of work that can be resumed: Ctrl-C and SIGTERM end it and print the command to resume it.
+
+    Args:
+        title: What is being done.
+        unit: What is counted.
+        seconds: The time after which the work stops by itself, if there is such a limit.
+    """
     try:
-        with show_progress(title) as advance:
-            yield advance
+        with _sigterm_raises(), Progress(title, unit, seconds) as progress:
+            yield progress
     except KeyboardInterrupt:
-        again = shlex.join(["headwise", *sys.argv[1:]])
-        typer.echo(f"headwise: stopped, and what was found is kept: go on with {again}", err=True)
-        raise typer.Exit(130) from None
+        _stop(130)
+    except _Terminated:
+        _stop(143)
+
+
+def _stop(code: int) -> None:
+    command = shlex.join(["headwise", *sys.argv[1:]])
+    typer.echo(f"headwise: stopped; the results so far are saved; resume with: {command}", err=True)
+    raise typer.Exit(code) from None
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Raise `_Terminated` on SIGTERM; only the main thread can receive signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

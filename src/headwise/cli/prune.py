@@ -5,7 +5,7 @@ import json
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,14 +15,10 @@ from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
-from headwise.heads import find_heads
-from headwise.masks import HeadMask
-from headwise.models import load_model, load_tokenizer
-from headwise.models.adapted import find_adapter
-from headwise.pruning import fold, save_pruned, shrink
-from headwise.scores import HeadScores
-from headwise.scoring import RefinementPlan, refine_run
-from headwise.scoring.run_folder import REFINED, find_mask, load_scores, model_of, scored_folder
+
+if TYPE_CHECKING:
+    from headwise.masks import HeadMask
+    from headwise.scores import HeadScores
 
 
 class Export(StrEnum):
@@ -49,8 +45,11 @@ def refine_command(
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
         raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
-    folder = scored_folder(run)
     with show_resumable("refining") as advance:
+        from headwise.scoring import RefinementPlan, refine_run
+        from headwise.scoring.run_folder import REFINED, scored_folder
+
+        folder = scored_folder(run)
         plan, chosen = RefinementPlan(rounds, width, examples, seed), () if codes == ["all"] else codes
         found = refine_run(folder, chosen, plan, advance, trust_remote_code)
     rows = {
@@ -105,6 +104,11 @@ def prune_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    from headwise.heads import find_heads
+    from headwise.masks import HeadMask
+    from headwise.models import load_model, load_tokenizer
+    from headwise.scoring.run_folder import find_mask, model_of, scored_folder
+
     by_scores = sum((likely, count is not None, share is not None))
     if refined + by_scores > 1:
         raise HeadwiseError("--refined, --likely, --count and --share are four ways to choose: give one of them")
@@ -133,12 +137,16 @@ def prune_command(
 
 def _models(name: str) -> dict[str, Path]:
     """Where a model is, and the base of an adapter, if they are on this disk."""
+    from headwise.models.adapted import find_adapter
+
     adapter = find_adapter(name) if Path(name).is_dir() else None
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
 
 
-def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScores:
+def _scores_of(run: Path, language: str | None, other_weights: bool) -> "HeadScores":
     """A run's scores of a language, tied to no weights if others of that shape are meant."""
+    from headwise.scoring.run_folder import load_scores
+
     scores = load_scores(run)
     if language is None or language not in scores:
         raise HeadwiseError(f"{run}: has no scores of --language {language}: it has {', '.join(scores)}")
@@ -148,14 +156,16 @@ def _scores_of(run: Path, language: str | None, other_weights: bool) -> HeadScor
     return dataclasses.replace(found, provenance=dataclasses.replace(found.provenance, fingerprint=None))
 
 
-def _mask_by_scores(scores: HeadScores, count: int | None, share: float | None) -> HeadMask:
+def _mask_by_scores(scores: "HeadScores", count: int | None, share: float | None) -> "HeadMask":
     """The mask that scores and one of the options make."""
     if count is None and share is None:
         return scores.mask("likely")
     return scores.mask(count=count, share=share)
 
 
-def _export(model: Any, mask: HeadMask, tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:
+def _export(model: Any, mask: "HeadMask", tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:
+    from headwise.pruning import fold, save_pruned, shrink
+
     match export:
         case Export.shrunk:
             languages = (mask.language,) if mask.language else ()

@@ -1,24 +1,32 @@
 """`headwise score` and `headwise compare`."""
 
 import json
+import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.architectures import PLAYERS
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
 from headwise.games import GAMES
 from headwise.methods import METHODS
-from headwise.scores import Comparison, HeadScores
-from headwise.scoring import PLAYERS, LanguageScores, ScoringPlan, ScoringRun, run_scoring
-from headwise.scoring.run_folder import compare_runs
+
+if TYPE_CHECKING:
+    from headwise.scores import Comparison, HeadScores
+    from headwise.scoring import LanguageScores, ScoringRun
 
 #: Heads shown at each end of the ranking.
 _SHOWN = 3
+#: Names of harmful heads shown of each language.
+_NAMED = 12
+#: Values with more decimal places are shown in scientific notation.
+_MOST_DECIMALS = 6
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")]
 
@@ -58,26 +66,27 @@ def score_command(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
-    plan = ScoringPlan(
-        model=model,
-        task=task,
-        data=data,
-        languages=languages,
-        split=split,
-        method=method,
-        options={
-            name: value for name, value in (("error_rate", error_rate), ("confidence", confidence)) if value is not None
-        },
-        budget=budget,
-        game=game,
-        estimand=estimand,
-        players=players,
-        seed=seed,
-        limit=limit,
-        piece=piece,
-        bfloat16=bfloat16,
-    )
-    with show_resumable("scoring") as advance:
+    options = (("error_rate", error_rate), ("confidence", confidence))
+    with show_resumable("scoring", "units", seconds) as advance:
+        from headwise.scoring import ScoringPlan, run_scoring
+
+        plan = ScoringPlan(
+            model=model,
+            task=task,
+            data=data,
+            languages=languages,
+            split=split,
+            method=method,
+            options={name: value for name, value in options if value is not None},
+            budget=budget,
+            game=game,
+            estimand=estimand,
+            players=players,
+            seed=seed,
+            limit=limit,
+            piece=piece,
+            bfloat16=bfloat16,
+        )
         found = run_scoring(plan, out, seconds, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps(_as_json(found)))
@@ -87,6 +96,8 @@ def score_command(
 
 def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -> None:
     """Compare two runs of the same players, language by language: ranks, signs, and the heads they differ in."""
+    from headwise.scoring.run_folder import compare_runs
+
     found = compare_runs(one, other)
     if as_json:
         languages = {language: each.to_dict() for language, each in found.items()}
@@ -96,7 +107,7 @@ def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -
     print_table(f"{one} and {other}", columns, [(language, *_agreement(each)) for language, each in found.items()])
 
 
-def _agreement(found: Comparison) -> tuple[str, ...]:
+def _agreement(found: "Comparison") -> tuple[str, ...]:
     """What is shown of how two runs agree about a language."""
     rank, clear = found.correlation, found.clear_signs
     return (
@@ -109,10 +120,11 @@ def _agreement(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _as_json(found: ScoringRun) -> dict[str, Any]:
+def _as_json(found: "ScoringRun") -> dict[str, Any]:
     languages = {
         language: {
             "harmful": each.scores.decided("harmful"),
+            "likely_harmful": _likely(each.scores),
             "helpful": each.scores.decided("helpful"),
             "undecided": each.scores.decided("undecided"),
             "units": each.scores.provenance.units,
@@ -124,40 +136,112 @@ def _as_json(found: ScoringRun) -> dict[str, Any]:
         }
         for language, each in found.languages.items()
     }
-    return {"out": str(found.folder), "notes": found.notes, "languages": languages}
+    return {"out": str(found.folder), "notes": found.notes, "next": _next_commands(found), "languages": languages}
 
 
-def _print_scores(found: ScoringRun) -> None:
+def _print_scores(found: "ScoringRun") -> None:
     first = next(iter(found.languages.values())).scores.provenance
     title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
-    columns = ("language", "harmful", "helpful", "undecided", "examples", "units", "seconds")
+    columns = ("language", "harmful", "likely harmful", "helpful", "undecided", "examples", "units", "seconds")
     print_table(title, columns, [(language, *_counts(each)) for language, each in found.languages.items()])
     ends = [(language, *_ends(each.scores)) for language, each in found.languages.items()]
     print_table("", ("language", "lowest values", "highest values"), ends)
+    for language, each in found.languages.items():
+        typer.echo(f"{language}: {_harm(each.scores)}")
     rate = "" if first.error_rate is None else f" at an error rate of {first.error_rate:g}"
     typer.echo(f"Values ± standard errors; ? is undecided{rate}. All of them are in {found.folder}.")
     for line in found.notes:
         typer.echo(line)
     if not all(each.finished for each in found.languages.values()):
-        typer.echo("Time ran out before the budget did: the same command goes on.")
+        typer.echo("The time limit was reached before the budget was spent: repeat the command to continue.")
+    typer.echo("Next:")
+    for command in _next_commands(found):
+        typer.echo(f"  {command}")
 
 
-def _counts(found: LanguageScores) -> list[str]:
-    decided = [str(len(found.scores.decided(decision))) for decision in ("harmful", "helpful", "undecided")]
-    return [*decided, str(found.examples), f"{found.scores.provenance.units:,.0f}", f"{found.seconds:,.1f}"]
+def _counts(found: "LanguageScores") -> list[str]:
+    harmful, helpful, undecided = (
+        str(len(found.scores.decided(decision))) for decision in ("harmful", "helpful", "undecided")
+    )
+    likely = _likely(found.scores)
+    counts = [harmful, "" if likely is None else str(len(likely)), helpful, undecided]
+    return [*counts, str(found.examples), f"{found.scores.provenance.units:,.0f}", f"{found.seconds:,.1f}"]
 
 
-def _ends(scores: HeadScores) -> tuple[str, str]:
+def _likely(scores: "HeadScores") -> list[str] | None:
+    """The likely harmful players, lowest values first; None where the method's values do not tell."""
+    from headwise.scores.rules import likely_harmful, tells_likely
+
+    if not tells_likely(scores):
+        return None
+    found = set(likely_harmful(scores))
+    return [name for name in scores.ranked() if name in found]
+
+
+def _harm(scores: "HeadScores") -> str:
+    """Which players are harmful, in one line."""
+    from headwise.scores.rules import FALSE_SHARE
+
+    proved, likely = scores.decided("harmful"), _likely(scores)
+    parts = [f"{len(proved)} proved harmful{_names(proved)}"]
+    if likely is not None:
+        parts.append(f"{len(likely)} likely harmful (about {FALSE_SHARE:.0%} of them may not be){_names(likely)}")
+    return "; ".join(parts)
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first few names, with a prefix that they all share written once, and how many more there are."""
+    if not names:
+        return ""
+    stacks = {name.partition(".")[0] for name in names}
+    prefix = f"{stacks.pop()}." if len(stacks) == 1 else ""
+    shown = ", ".join(name.removeprefix(prefix) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f": {prefix.rstrip('.')} {shown}{more}" if prefix else f": {shown}{more}"
+
+
+def _next_commands(found: "ScoringRun") -> list[str]:
+    """What to do with the run: remove the heads of the language that has most harmful ones, refine, look at it."""
+    harmful = {language: len(each.scores.decided("harmful")) for language, each in found.languages.items()}
+    likely = {language: len(_likely(each.scores) or ()) for language, each in found.languages.items()}
+    best = max(harmful, key=lambda language: (likely[language], harmful[language]))
+    rule = ["--likely"] if likely[best] > harmful[best] else []
+    run = str(found.folder)
+    commands = [
+        ["headwise", "prune", run, "--language", best, *rule, "--out", f"{run}-{best}"],
+        ["headwise", "refine", run],
+        ["headwise", "report", run],
+    ]
+    return [shlex.join(each) for each in commands]
+
+
+def _ends(scores: "HeadScores") -> tuple[str, str]:
     """The lowest and the highest values."""
     ranked = scores.ranked()
     return _lines(scores, ranked[:_SHOWN]), _lines(scores, ranked[: -_SHOWN - 1 : -1])
 
 
-def _lines(scores: HeadScores, names: Sequence[str]) -> str:
+def _lines(scores: "HeadScores", names: Sequence[str]) -> str:
     """A line for each of some players: name, value, standard error, and whether it is undecided."""
     places = [scores.players.index(name) for name in names]
     return "\n".join(
-        f"{scores.players[place]} {scores.value[place]:+.4f} ± {scores.stderr[place]:.4f}"
+        f"{scores.players[place]} {show_estimate(float(scores.value[place]), float(scores.stderr[place]))}"
         + (" ?" if scores.decision[place] == "undecided" else "")
         for place in places
     )
+
+
+def show_estimate(value: float, stderr: float) -> str:
+    """A value and its standard error, both to the second significant digit of the standard error.
+
+    Example:
+        >>> show_estimate(-0.01234, 0.00456), show_estimate(-1.234e-06, 4.5e-07), show_estimate(0.5, math.nan)
+        ('-0.0123 ± 0.0046', '-1.23e-06 ± 4.5e-07', '+0.5')
+    """
+    if not math.isfinite(stderr) or stderr <= 0:
+        return f"{value:+.3g}"
+    place = 1 - math.floor(math.log10(stderr))  # decimal places of the second significant digit
+    if place <= _MOST_DECIMALS:
+        return f"{value:+.{max(place, 0)}f} ± {stderr:.{max(place, 0)}f}"
+    size = math.floor(math.log10(max(abs(value), stderr)))
+    return f"{value:+.{max(place + size, 1)}e} ± {stderr:.1e}"

@@ -2,18 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 
 from headwise.cli.options import AsJson
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
-from headwise.report import write_report
-from headwise.runs.config import read_config
-from headwise.studies import Study, TargetedStudy, find_plan, report_of, run_study
-from headwise.studies.tables import show_cell
+
+if TYPE_CHECKING:
+    from headwise.studies import Study
 
 #: What `demo --fast` changes of the plan `demo`.
 _FAST = ("languages=en,zh,th", "budget=2500", "refine=4", "randoms=3")
@@ -29,10 +27,12 @@ def study_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
-    plan = find_plan(name, changes or ())
     folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_resumable("studying") as advance:
-        study = run_study(plan, folder, advance)
+        from headwise.runs.config import read_config
+        from headwise.studies import find_plan, run_study
+
+        study = run_study(find_plan(name, changes or ()), folder, advance)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return
@@ -47,6 +47,9 @@ def demo_command(
     as_json: AsJson = False,
 ) -> None:
     """Find the heads that hurt, remove them, and see the gain: offline, in minutes."""
+    from headwise.report import write_report
+    from headwise.studies import find_plan, report_of, run_study
+
     folder = out or Path("runs") / ("demo-fast" if fast else "demo")
     plan = find_plan("demo", _FAST if fast else ())
     if not as_json:
@@ -68,13 +71,20 @@ def report_command(
     out: Annotated[Path | None, typer.Option("--out", help="The file; RUN/report.html unless told.")] = None,
 ) -> None:
     """Write one HTML page that shows a run: it needs no network and opens from disk."""
+    from headwise.report import write_report
+    from headwise.studies import report_of
+
     path = out or run / "report.html"
     write_report(path, report_of(run))
     typer.echo(f"{path}: open it in a browser")
 
 
-def print_study(study: Study, about: str) -> None:
+def print_study(study: "Study", about: str) -> None:
     """The tables of a study, and what they mean."""
+    from rich.box import SIMPLE_HEAD
+
+    from headwise.studies.tables import show_cell
+
     for found in (each for each in study.tables() if each.printed):
         cells = [[show_cell(cell) for cell in row] for row in found.rows]
         # Without frames: eight columns are to fit a narrow terminal.
@@ -86,8 +96,10 @@ def print_study(study: Study, about: str) -> None:
         typer.echo(line)
 
 
-def _print_next(study: Study) -> None:
+def _print_next(study: "Study") -> None:
     """The commands for a model of one's own."""
+    from headwise.studies import TargetedStudy
+
     assert isinstance(study, TargetedStudy)
     gains = {
         language: found.masks.get("refined", found.masks["targeted"]).value - found.base

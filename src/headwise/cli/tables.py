@@ -3,10 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
-
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **style: Any) -> None:
     """Print a table.
@@ -17,6 +13,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         rows: Its cells, a row after the other; an empty row is a line across.
         style: More of what `rich.table.Table` takes.
     """
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
     headers = [Column(Text(name), overflow="fold") for name in columns]
     table = Table(*headers, title=Text(title, style="table.title") if title else None, **style)
     for row in rows:

@@ -7,34 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
-from headwise.data.choosing import language_codes
-from headwise.data.dataset import Dataset
-from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
-from headwise.gates import gated
-from headwise.heads import PRUNED_ATTRIBUTE, find_heads
-from headwise.masks import HeadMask
-from headwise.models import add_head, is_default, load_model, load_tokenizer
-from headwise.models.adapted import find_adapter
-from headwise.models.defaults import default_folder_of
-from headwise.pruning import save_pruned
-from headwise.scores import number
-from headwise.tasks import Task, find_task, labels_of
-from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, fit_to, measure, task_of
-from headwise.tasks.protocol import AnyTask
-from headwise.tasks.task import TASKS, Piece
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tasks.names import TASKS, TEXT_TASKS
+
+if TYPE_CHECKING:
+    from headwise.data.dataset import Dataset
+    from headwise.data.examples import Example
+    from headwise.masks import HeadMask
+    from headwise.tasks.dispatch import Measurement
+    from headwise.tasks.protocol import AnyTask
+    from headwise.tasks.task import Piece, Task
 
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
 Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]
@@ -77,6 +68,11 @@ def evaluate_command(
 ) -> None:
     """Measure a model on a task, language by language."""
     with _stoppable():
+        from headwise.data.choosing import language_codes
+        from headwise.data.opening import open_dataset
+        from headwise.models import load_model
+        from headwise.tasks.dispatch import check_tokenizer, task_of
+
         dataset = open_dataset(data, task)
         _check_used(task, beams, window)
         side, wanted = _piece(piece), _mask(mask)
@@ -120,16 +116,23 @@ def tune_command(
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
     target = check_target(out, {"the model": Path(model), "the data": Path(data), "the mask": mask}, overwrite)
     _check_used(task, None, window)
-    settings = TuneSettings(
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_tokens=batch_tokens,
-        freeze_embeddings=not train_embeddings,
-        bfloat16=bfloat16,
-        patience=patience,
-        seed=seed,
-    )
-    with show_resumable("tuning") as advance:
+    with show_resumable("tuning", "steps") as advance:
+        import torch
+
+        from headwise.data.opening import open_dataset
+        from headwise.tasks import labels_of
+        from headwise.tasks.dispatch import check_tokenizer
+        from headwise.tasks.tuning import TuneSettings, tune
+
+        settings = TuneSettings(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            batch_tokens=batch_tokens,
+            freeze_embeddings=not train_embeddings,
+            bfloat16=bfloat16,
+            patience=patience,
+            seed=seed,
+        )
         side, wanted = _piece(piece), _mask(mask)
         train, dev = _to_learn_from(open_dataset(data, task), train_languages)
         torch.manual_seed(seed)  # a new head is drawn: the same when the run goes on
@@ -164,27 +167,35 @@ def _check_used(task: str, beams: int | None, window: int | None) -> None:
             raise HeadwiseError(f"{option} is for the task {only}, and {task} does not heed it: leave it out")
 
 
-def _examples(dataset: Dataset, codes: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
+def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str, tuple[Example, ...]]":
     """The examples of each language."""
     unknown_first = sorted(codes, key=lambda code: code in dataset.languages)  # they fail before others are read
     found = {code: dataset.examples(code, split) for code in unknown_first}
     return {code: found[code] for code in codes}
 
 
-def _to_learn_from(dataset: Dataset, languages: str) -> tuple[list[Example], list[Example]]:
+def _to_learn_from(dataset: "Dataset", languages: str) -> "tuple[list[Example], list[Example]]":
     """Examples for training and for dev, of all languages."""
+    from headwise.data.choosing import language_codes
+
     codes = language_codes(languages, dataset, "--train-languages")
     train, dev = (_examples(dataset, codes, split) for split in ("train", "dev"))
     return list(chain(*train.values())), list(chain(*dev.values()))
 
 
-def _mask(file: Path | None) -> HeadMask | None:
+def _mask(file: Path | None) -> "HeadMask | None":
+    from headwise.masks import HeadMask
+
     return None if file is None else HeadMask.load(file)
 
 
 @contextmanager
-def _under(model: Any, mask: HeadMask | None, other_weights: bool) -> Iterator[None]:
+def _under(model: Any, mask: "HeadMask | None", other_weights: bool) -> Iterator[None]:
     """The model under a mask that was made for it, or on purpose under one of other weights."""
+    from headwise.gates import gated
+    from headwise.heads import find_heads
+    from headwise.masks import HeadMask
+
     heads = find_heads(model)
     if mask is not None and other_weights:
         mask = mask.moved_to(heads)
@@ -193,24 +204,34 @@ def _under(model: Any, mask: HeadMask | None, other_weights: bool) -> Iterator[N
 
 
 def _measure_each(
-    model: Any, task: AnyTask, examples: Mapping[str, Sequence[Example]], tokenizer: Any
-) -> dict[str, Measurement]:
+    model: Any, task: "AnyTask", examples: "Mapping[str, Sequence[Example]]", tokenizer: Any
+) -> "dict[str, Measurement]":
+    from headwise.tasks.dispatch import measure
+
     results: dict[str, Measurement] = {}
-    with show_progress("evaluating") as advance:
-        for done, (language, each) in enumerate(examples.items()):
-            advance(done, len(examples), language)
-            results[language] = measure(model, task, each, tokenizer, language)
-        advance(len(examples), len(examples), "")
+    done, total = 0, sum(map(len, examples.values()))
+    with show_progress("evaluating", "examples") as progress:
+        for language, each in examples.items():
+
+            def advance(count: int, language: str = language) -> None:
+                nonlocal done
+                done += count
+                progress(done, total, language)
+
+            progress(done, total, language)
+            results[language] = measure(model, task, each, tokenizer, language, advance)
     return results
 
 
-def _piece(name: str) -> Piece:
+def _piece(name: str) -> "Piece":
     if name not in ("text", "first"):
         raise HeadwiseError(f"--piece is 'text' or 'first', not {name!r}")
     return "text" if name == "text" else "first"
 
 
 def _tokenizer(model: str, trust_remote_code: bool) -> Any:
+    from headwise.models import load_tokenizer
+
     tokenizer = load_tokenizer(model, trust_remote_code)
     if tokenizer is None:
         raise HeadwiseError(f"{model}: comes without a tokenizer")
@@ -218,9 +239,15 @@ def _tokenizer(model: str, trust_remote_code: bool) -> Any:
 
 
 def _to_tune(
-    model: str, task: str, labels: tuple[str, ...], piece: Piece, window: int | None, trust_remote_code: bool
-) -> tuple[Any, AnyTask]:
+    model: str, task: str, labels: tuple[str, ...], piece: "Piece", window: int | None, trust_remote_code: bool
+) -> "tuple[Any, AnyTask]":
     """The model to tune and its task: an encoder gets a new head, a model that writes is taken as it is."""
+    import torch
+
+    from headwise.models import load_model
+    from headwise.tasks import find_task
+    from headwise.tasks.dispatch import fit_to, task_of
+
     if task in TEXT_TASKS:
         loaded = load_model(model, trust_remote_code, dtype=torch.float32)
         return loaded, task_of(loaded, task, piece, window=window)
@@ -229,8 +256,12 @@ def _to_tune(
     return loaded, fit_to(chosen, loaded)
 
 
-def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
+def _with_head(model: str, task: "Task", trust_remote_code: bool) -> Any:
     """An encoder with a new head for the task."""
+    from headwise.models import add_head, is_default
+    from headwise.models.adapted import find_adapter
+    from headwise.models.defaults import default_folder_of
+
     if is_default(model):
         return add_head(default_folder_of(model), task.kind, task.labels, mean_pooling=True)
     if (adapter := find_adapter(model)) is not None:
@@ -240,6 +271,9 @@ def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
 
 def _save(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
     """Write an ordinary checkpoint, or a pruned one if heads have been cut out of the model."""
+    from headwise.heads import PRUNED_ATTRIBUTE
+    from headwise.pruning import save_pruned
+
     if getattr(model.config, PRUNED_ATTRIBUTE, None):
         save_pruned(model, out, tokenizer, overwrite=overwrite)
         return
@@ -249,8 +283,10 @@ def _save(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
 
 
 def _print_evaluations(
-    model: str, dataset: Dataset, split: str, measured: dict[str, Measurement], as_json: bool
+    model: str, dataset: "Dataset", split: str, measured: "dict[str, Measurement]", as_json: bool
 ) -> None:
+    from headwise.scores import number
+
     metrics = [result.metric for result in next(iter(measured.values())).results]
     means = {
         metric: sum(each.results[place].value for each in measured.values()) / len(measured)
@@ -283,8 +319,10 @@ def _print_evaluations(
             typer.echo(line)
 
 
-def _row(measurement: Measurement) -> dict[str, Any]:
+def _row(measurement: "Measurement") -> dict[str, Any]:
     """One language in JSON: the main metric's figures, and all metrics by name."""
+    from headwise.scores import number
+
     figures = {
         r.metric: {"value": number(r.value), "low": number(r.low), "high": number(r.high)} for r in measurement.results
     }

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from conllu import Token, parse_token_and_metadata
-from conllu.exceptions import ParseException
-
 from headwise.data.columns import check_iob2, log_repairs, repair_iob2
 from headwise.data.examples import Sentence, WordExample
 from headwise.data.ids import counted_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.errors import HeadwiseError
+from headwise.extras import require
 
 UPOS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
@@ -71,8 +69,9 @@ def entity_examples(sentences: Iterable[Sentence]) -> tuple[WordExample, ...]:
     return tuple(WordExample(sentence.id, sentence.words, sentence.entities) for sentence in sentences)
 
 
-def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int, Token]], Mapping[str, Any]]:
+def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int, Any]], Mapping[str, Any]]:
     """A block's word lines, parsed and numbered, and its comments."""
+    conllu = _conllu()
     numbers, lines = [], []
     for number, line in block:
         if not line.startswith("#"):
@@ -86,26 +85,31 @@ def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int
                 line = line.replace("  ", " ")
         lines.append(line)
     try:
-        parsed = parse_token_and_metadata("\n".join(lines), field_parsers=_UNREAD)
-    except ParseException as error:
+        parsed = conllu.parse_token_and_metadata("\n".join(lines), field_parsers=_UNREAD)
+    except conllu.exceptions.ParseException as error:
         fault = str(error).rstrip(".")
         raise HeadwiseError(f"{path}, line {_faulty(block)}: not CoNLL-U ({fault}): mend the line") from None
     rows = [(number, token) for number, token in zip(numbers, parsed, strict=True) if isinstance(token["id"], int)]
     return rows, parsed.metadata
 
 
+def _conllu() -> Any:
+    return require("conllu", "tasks", "a treebank")
+
+
 def _faulty(block: list[tuple[int, str]]) -> int:
     """The number of the line on which the parser stumbles."""
+    conllu = _conllu()
     for number, line in block:
         try:
-            parse_token_and_metadata(line, field_parsers=_UNREAD)
-        except ParseException:
+            conllu.parse_token_and_metadata(line, field_parsers=_UNREAD)
+        except conllu.exceptions.ParseException:
             return number
     return block[0][0]
 
 
 def _sentence(
-    path: FilePath, rows: Sequence[tuple[int, Token]], metadata: Mapping[str, Any], running: str, v1: bool
+    path: FilePath, rows: Sequence[tuple[int, Any]], metadata: Mapping[str, Any], running: str, v1: bool
 ) -> tuple[Sentence, int]:
     """A sentence, and how many of its entity labels were mended."""
     name = str(metadata.get("sent_id") or running)

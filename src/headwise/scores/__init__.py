@@ -1,14 +1,28 @@
 """Scores of players: values with their uncertainty, rules that turn them into masks, tables, comparisons."""
 
-from headwise.scores.head_scores import (
-    FORMAT,
-    VERSION,
-    Comparison,
-    HeadScores,
-    Provenance,
-    Stability,
-    number,
-    stability,
-)
+from typing import TYPE_CHECKING
+
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.scores.head_scores import (
+        FORMAT,
+        VERSION,
+        Comparison,
+        HeadScores,
+        Provenance,
+        Stability,
+        number,
+        stability,
+    )
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "head_scores": (
+                "FORMAT", "VERSION", "Comparison", "HeadScores", "Provenance", "Stability", "number", "stability",
+            ),
+        },
+    )  # fmt: skip
 
 __all__ = ["FORMAT", "VERSION", "Comparison", "HeadScores", "Provenance", "Stability", "number", "stability"]

@@ -1,7 +1,6 @@
 """Scores as one parquet table, for pandas, DuckDB and spreadsheets: a row for each player and language."""
 
 import dataclasses
-import importlib
 import json
 import os
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
+from headwise.extras import require
 from headwise.files import write_bytes
 from headwise.scores import FORMAT, VERSION, HeadScores
 
@@ -38,7 +38,7 @@ def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> No
         True
         >>> folder.cleanup()
     """
-    arrow, parquet = pyarrow_modules()
+    arrow, parquet = _pyarrow()
     data: dict[str, list[Any]] = {
         "language": [each.provenance.language for each in scores for _ in each.players],
         "player": [name for each in scores for name in each.players],
@@ -65,7 +65,7 @@ def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
     Raises:
         HeadwiseError: The file is missing or not a table of scores, or the package pyarrow is missing.
     """
-    arrow, parquet = pyarrow_modules()
+    arrow, parquet = _pyarrow()
     try:
         table = parquet.read_table(arrow.BufferReader(Path(path).read_bytes()))
         about = json.loads((table.schema.metadata or {})[_KEY])
@@ -94,13 +94,11 @@ def _sets(rows: list[dict[str, Any]], about: list[dict[str, Any]]) -> tuple[Head
     return tuple(found)
 
 
-def pyarrow_modules() -> tuple[Any, Any]:
+def _pyarrow() -> tuple[Any, Any]:
     """The package pyarrow and its part for parquet.
 
     Raises:
         HeadwiseError: It is missing.
     """
-    try:
-        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ModuleNotFoundError:
-        raise HeadwiseError("tables of scores need the package pyarrow: pip install 'headwise[hub]'") from None
+    purpose = "a table of scores (parquet)"
+    return require("pyarrow", "cli", purpose), require("pyarrow.parquet", "cli", purpose)

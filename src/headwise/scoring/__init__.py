@@ -1,14 +1,30 @@
 """Scoring: from a question about a model to a run folder with scores and masks."""
 
-from headwise.scoring.climbing import RefinementPlan, Step
-from headwise.scoring.plan import PLAYERS, ScoringPlan, plan_of
-from headwise.scoring.problems import find_estimand, find_players, make_problems
-from headwise.scoring.refine import Refined, refine_mask, refine_run
-from headwise.scoring.run import LanguageScores, ScoringRun, run_scoring, score_languages
-from headwise.scoring.setting import Setting, fingerprint_examples, load_setting, make_setting
+from typing import TYPE_CHECKING
+
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.scoring.climbing import RefinementPlan, Step
+    from headwise.scoring.plan import ScoringPlan, plan_of
+    from headwise.scoring.problems import find_estimand, find_players, make_problems
+    from headwise.scoring.refine import Refined, refine_mask, refine_run
+    from headwise.scoring.run import LanguageScores, ScoringRun, run_scoring, score_languages
+    from headwise.scoring.setting import Setting, fingerprint_examples, load_setting, make_setting
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "climbing": ("RefinementPlan", "Step"),
+            "plan": ("ScoringPlan", "plan_of"),
+            "problems": ("find_estimand", "find_players", "make_problems"),
+            "refine": ("Refined", "refine_mask", "refine_run"),
+            "run": ("LanguageScores", "ScoringRun", "run_scoring", "score_languages"),
+            "setting": ("Setting", "fingerprint_examples", "load_setting", "make_setting"),
+        },
+    )
 
 __all__ = [
-    "PLAYERS",
     "LanguageScores",
     "Refined",
     "RefinementPlan",

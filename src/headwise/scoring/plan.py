@@ -12,9 +12,6 @@ from typing import Any
 from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.runs.config import languages_of, read_config
 
-#: What the players of a run may be; `kv` groups the heads that share a key-value head.
-PLAYERS = ("heads", "ffn", "layers", "kv")
-
 
 @dataclass(frozen=True)
 class ScoringPlan:
@@ -31,7 +28,7 @@ class ScoringPlan:
         budget: Units that the method may spend on each language.
         game: What a coalition is worth, one of `headwise.games.GAMES`.
         estimand: `full`, `truncated` (at one half) or `truncated(share)`.
-        players: Whose values are wanted, one of `PLAYERS`.
+        players: Whose values are wanted, one of `headwise.architectures.PLAYERS`.
         seed: Seed of all draws.
         limit: The maximum number of examples per language, the first ones; None for all.
         piece: Which piece of a word carries its label.

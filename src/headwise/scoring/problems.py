@@ -4,13 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import cast, get_args
 
+from headwise.architectures import PLAYERS
 from headwise.data.examples import Example
 from headwise.engine import EngineSettings, PlayerSet, kv_groups, players_of
 from headwise.errors import FieldError
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, Players
 from headwise.methods import Estimand, Problem
-from headwise.scoring.plan import PLAYERS, ScoringPlan
+from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.setting import Setting, fingerprint_examples, load_setting
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece

@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from headwise.errors import FieldError
+from headwise.errors import FieldError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Method, Problem, find_method, score, version_of
@@ -19,7 +19,7 @@ from headwise.methods.base import Arrays, Rounds
 from headwise.progress import Advance
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
-from headwise.scores.tables import pyarrow_modules, save_table
+from headwise.scores.tables import save_table
 from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import REFINED
@@ -76,7 +76,7 @@ def run_scoring(
     """Score a model in a run folder: a new run, one that was stopped, one with a larger budget, or a finished one.
 
     Writes `scores/<language>.json` and `masks/<language>.json` (decided harmful players off) when a language is
-    finished, and `scores.parquet` when all are.
+    finished, and `scores.parquet` (if pyarrow is installed) when all are.
 
     Args:
         plan: What to do.
@@ -89,7 +89,6 @@ def run_scoring(
     Raises:
         HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
     """
-    pyarrow_modules()  # raises an error now rather than after hours of scoring
     method = find_method(plan.method, **_options(plan))
     problems, notes = make_problems(plan, setting, trust_remote_code)
     with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
@@ -97,8 +96,17 @@ def run_scoring(
         for language, each in score_languages(plan, problems, run.journal, seconds, progress):
             _save(each.scores, run, f"{language}.json")
             found[language] = each
-        save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
+        notes += _save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
     return ScoringRun(run.folder, found, notes)
+
+
+def _save_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:
+    """Write the parquet table, which only repeats `scores/`; without pyarrow a note says that it is missing."""
+    try:
+        save_table(scores, path)
+    except MissingPackageError as error:
+        return (f"{path.name} is not written: {error}",)
+    return ()
 
 
 def score_languages(
@@ -121,11 +129,11 @@ def score_languages(
         HeadwiseError: The budget does not cover the first round of the method.
     """
     method = find_method(plan.method, **_options(plan))
-    start, total = time.monotonic(), int(plan.budget * len(problems))
+    start, spent, total = time.monotonic(), 0.0, plan.budget * len(problems)
     for done, (language, problem) in enumerate(problems.items()):
         timed = _Timed(method)
         budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
-        show = functools.partial(_show, progress, language, int(plan.budget * done), total)
+        show = functools.partial(_show, progress, language, spent, total)
         scores = score(timed, problem, budget, plan.seed, journal, language, show)
         rounds = timed.rounds
         if not (rounds.done or scores.provenance.units):
@@ -135,8 +143,11 @@ def score_languages(
                 f"{rounds.next_units:.0f}: raise it",
             )
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
-        if finished:
-            show(plan.budget, plan.budget, rounds.word)
+        units = scores.provenance.units
+        if finished:  # the rest of its budget will not be spent
+            total -= plan.budget - units
+        _show(progress, language, spent, total, units, 0, rounds.word)
+        spent += units
         yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
 
 
@@ -176,9 +187,12 @@ def _time_left(seconds: float | None, start: float, languages: int) -> float | N
     return None if seconds is None else max(1.0, (seconds - (time.monotonic() - start)) / languages)
 
 
-def _show(progress: Advance | None, language: str, before: int, total: int, units: float, _: float, word: str) -> None:
+def _show(
+    progress: Advance | None, language: str, spent: float, total: float, units: float, _: float, status: str
+) -> None:
+    """Report the units of earlier languages and of this one."""
     if progress is not None:
-        progress(before + int(units), total, f"{language}: {word}")
+        progress(int(spent + units), int(total), f"{language}: {status}")
 
 
 class _TimedRounds:

@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
 from headwise.runs.config import CONFIG, read_config
-from headwise.scores import Comparison, HeadScores
+
+if TYPE_CHECKING:  # scores import torch, which listing runs does not need
+    from headwise.scores import Comparison, HeadScores
 
 #: Where a run folder has its refined masks.
 REFINED = "refined"
@@ -14,12 +16,14 @@ REFINED = "refined"
 SCORING = "scoring"
 
 
-def load_scores(folder: str | os.PathLike[str]) -> dict[str, HeadScores]:
+def load_scores(folder: str | os.PathLike[str]) -> "dict[str, HeadScores]":
     """The scores of a run, by language; those of a study are what its scoring found.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it has no scores yet.
     """
+    from headwise.scores import HeadScores
+
     read_config(Path(folder))
     paths = sorted((scored_folder(folder) / "scores").glob("*.json"))
     if not paths:
@@ -45,7 +49,7 @@ def scored_folder(folder: str | os.PathLike[str]) -> Path:
     return inner if any(inner.glob("scores/*.json")) and not any(Path(folder).glob("scores/*.json")) else Path(folder)
 
 
-def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> dict[str, Comparison]:
+def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> "dict[str, Comparison]":
     """How far two runs agree, for each language that both have scores of.
 
     Raises:

@@ -1,16 +1,40 @@
 """Studies: the papers' protocols, each a plan in YAML, a grid of cells, tables and sections of the report."""
 
-from headwise.studies.correlates import Correlate, CorrelatesPlan, CorrelatesStudy
-from headwise.studies.grid import Cell, Grid
-from headwise.studies.iterative import IterativePlan, IterativeStudy
-from headwise.studies.kinds import KINDS, Kind, run_study
-from headwise.studies.page import load_study, report_of
-from headwise.studies.plans import find_plan, plan_names
-from headwise.studies.stability import LanguageStability, StabilityPlan, StabilityStudy
-from headwise.studies.study import Study
-from headwise.studies.tables import Figure, StudyTable
-from headwise.studies.targeted import TargetedPlan
-from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy
+from typing import TYPE_CHECKING
+
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.studies.correlates import Correlate, CorrelatesPlan, CorrelatesStudy
+    from headwise.studies.grid import Cell, Grid
+    from headwise.studies.iterative import IterativePlan, IterativeStudy
+    from headwise.studies.kinds import KINDS, Kind, run_study
+    from headwise.studies.page import load_study, report_of
+    from headwise.studies.plan_files import plan_names
+    from headwise.studies.plans import find_plan
+    from headwise.studies.stability import LanguageStability, StabilityPlan, StabilityStudy
+    from headwise.studies.study import Study
+    from headwise.studies.tables import Figure, StudyTable
+    from headwise.studies.targeted import TargetedPlan
+    from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "correlates": ("Correlate", "CorrelatesPlan", "CorrelatesStudy"),
+            "grid": ("Cell", "Grid"),
+            "iterative": ("IterativePlan", "IterativeStudy"),
+            "kinds": ("KINDS", "Kind", "run_study"),
+            "page": ("load_study", "report_of"),
+            "plan_files": ("plan_names",),
+            "plans": ("find_plan",),
+            "stability": ("LanguageStability", "StabilityPlan", "StabilityStudy"),
+            "study": ("Study",),
+            "tables": ("Figure", "StudyTable"),
+            "targeted": ("TargetedPlan",),
+            "targeted_study": ("LanguageOutcome", "Outcome", "TargetedStudy"),
+        },
+    )
 
 __all__ = [
     "KINDS",

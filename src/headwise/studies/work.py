@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from headwise.files import write_json
 from headwise.progress import Advance
@@ -18,8 +18,21 @@ from headwise.studies.study import Study
 from headwise.studies.tables import save_tables
 
 
+class ScoredPlan(Protocol):
+    """A plan of a study that scores heads."""
+
+    @property
+    def scoring(self) -> ScoringPlan:
+        """How heads are scored."""
+
+
+Plan = TypeVar("Plan", bound=ScoredPlan)
+Prepared = TypeVar("Prepared")
+Result = TypeVar("Result", bound=Study)
+
+
 @dataclass(frozen=True)
-class GridKind:
+class GridKind(Generic[Plan, Prepared, Result]):
     """A kind of study that scores heads and measures cells.
 
     Attributes:
@@ -32,18 +45,18 @@ class GridKind:
     """
 
     name: str
-    plan: type[Any]
-    prepare: Callable[[Any, "Work"], Any]
-    cells: Callable[[Any, "Work", Any], Sequence[Cell]]
-    finish: Callable[[Any, "Work", Any, dict[Cell, Array]], Study]
-    load: Callable[[Path], Study]
+    plan: type[Plan]
+    prepare: Callable[[Plan, "Work"], Prepared]
+    cells: Callable[[Plan, "Work", Prepared], Sequence[Cell]]
+    finish: Callable[[Plan, "Work", Prepared, dict[Cell, Array]], Result]
+    load: Callable[[Path], Result]
 
     @property
     def figures(self) -> str:
         """The file that holds the figures of a finished study."""
         return f"{self.name}.json"
 
-    def run(self, plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+    def run(self, plan: Plan, out: str | os.PathLike[str], progress: Advance | None = None) -> Result:
         """Run a study, or continue one that was stopped.
 
         Args:
@@ -54,11 +67,12 @@ class GridKind:
         Raises:
             HeadwiseError: Something in the plan does not fit, or the folder holds another run.
         """
-        folder = Path(out)
-        setting = load_setting(plan.scoring.model, plan.scoring.task, plan.scoring.data, plan.scoring.piece)
-        languages = setting.codes(plan.scoring.languages)
-        for language in languages if hasattr(plan, "test_split") else ():
-            setting.dataset.examples(language, plan.test_split)  # a missing split is an error before scoring
+        folder, scoring = Path(out), plan.scoring
+        setting = load_setting(scoring.model, scoring.task, scoring.data, scoring.piece)
+        languages = setting.codes(scoring.languages)
+        if (split := getattr(plan, "test_split", None)) is not None:
+            for language in languages:
+                setting.dataset.examples(language, split)  # a missing split is an error before scoring
         config = {"study": self.name, **plan_config(plan), "languages": languages}
         with open_run(folder, config, settled=(folder / self.figures).exists()) as run:
             work = Work(folder, setting, run.journal, progress)

@@ -1,6 +1,6 @@
 """The task of a name for a model at hand, and measuring the model by whatever its task is measured by."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +15,6 @@ from headwise.tasks.task import Piece, Task, check_piece, find_task
 from headwise.tasks.text_metrics import metrics_for
 from headwise.tasks.translation import TranslationTask, evaluate_translation
 
-#: Tasks whose model is used as it is: its own output layer answers.
-TEXT_TASKS = ("translation", "lm")
 #: Most tokens that a model is given unless told otherwise.
 USUAL_WINDOW = 512
 
@@ -95,7 +93,14 @@ def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
         )
 
 
-def measure(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: Any, language: str = "") -> Measurement:
+def measure(
+    model: Any,
+    task: AnyTask,
+    examples: Sequence[Example],
+    tokenizer: Any,
+    language: str = "",
+    progress: Callable[[int], None] | None = None,
+) -> Measurement:
     """Measure a model by the metrics of its task.
 
     Args:
@@ -104,16 +109,20 @@ def measure(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: A
         examples: The examples.
         tokenizer: The model's tokenizer.
         language: Their language, or pair of languages (`en-zh`): BLEU splits some languages in a way of their own.
+        progress: Called with the number of examples that were done since the last call.
     """
     match task:
         case TranslationTask():
             task = replace(task, metrics=metrics_for(language.partition("_")[0].rpartition("-")[2]))
-            found = evaluate_translation(model, task, examples, tokenizer)
+            found = evaluate_translation(model, task, examples, tokenizer, progress=progress)
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
-            return Measurement((perplexity(model, texts_of(examples), tokenizer, task.window),))
+            measured = perplexity(model, texts_of(examples), tokenizer, task.window)
+            if progress is not None:
+                progress(len(examples))
+            return Measurement((measured,))
         case Task():
-            return Measurement((evaluate(model, task, examples, tokenizer),))
+            return Measurement((evaluate(model, task, examples, tokenizer, progress),))
     raise HeadwiseError(f"there is no way to measure the task {task.name!r}")
 
 

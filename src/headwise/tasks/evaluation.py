@@ -55,6 +55,7 @@ def evaluate(
         tokenizer: The model's tokenizer.
         progress: Called with the number of examples done after each batch.
     """
+    task.metric.statistics((), ())  # a package that the metric needs and that is missing is reported before any work
     encoded, cut = task.encode(examples, tokenizer)
     predicted = predict(model, task, encoded, tokenizer.pad_token_id, progress)
     gold = [[task.labels[label] for label in item.gold] for item in encoded]

