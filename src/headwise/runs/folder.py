@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.runs.config import CONFIG, check_same, merged_config, plain, read_config, seeds_of, write_config
 from headwise.runs.journal import Journal, copy_rounds, new_journal, old_journal, read_journal
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 _JOURNAL = "journal.sqlite"
 _LOCK = "writer.lock"
+_HOLDER = "writer.pid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,30 +142,39 @@ def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, with this process as its only writer; a lock ends with the process that holds it."""
+    """Make the folder if it does not exist and hold its lock, which the system releases when the process ends."""
+    from filelock import FileLock  # late: reading a run does not need it
+
+    lock, holder = FileLock(folder / _LOCK, mode=0o644), folder / _HOLDER
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise HeadwiseError(f"{folder}: cannot be written: {error.strerror}: choose another folder") from None
-    try:
-        _take(lock, folder)
+        _take(lock, holder)
         yield
     finally:
-        os.close(lock)
+        if lock.is_locked:
+            holder.unlink(missing_ok=True)
+            lock.release()
 
 
-def _take(lock: int, folder: Path) -> None:
-    import fcntl  # Unix only; reading a run works everywhere
+def _take(lock: "BaseFileLock", holder: Path) -> None:
+    """Take the lock, or name the process that has it."""
+    from filelock import Timeout
 
+    folder = holder.parent
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode()
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+        # Not in the lock file: Windows does not let other processes read a file that is locked.
+        holder.write_text(str(os.getpid()), encoding="utf-8")
+    except Timeout:
         raise HeadwiseError(
-            f"{folder}: the process {holder} is writing to this run: let it end, or choose another folder"
+            f"{folder}: {_writer(holder)} is writing to this run: wait until it ends, or choose another folder"
         ) from None
     except OSError as error:
-        raise HeadwiseError(f"{folder / _LOCK}: cannot be locked: {error.strerror}: choose another folder") from None
+        raise HeadwiseError(f"{folder}: cannot be written: {error.strerror}: choose another folder") from None
+
+
+def _writer(holder: Path) -> str:
+    """The process that holds the lock, for a message."""
+    with suppress(OSError, ValueError):
+        return f"the process {int(holder.read_text(encoding='utf-8'))}"
+    return "another process"  # it has the lock, but has not written its number yet
