@@ -2,7 +2,6 @@
 
 import io
 import sqlite3
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -12,12 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from headwise.errors import HeadwiseError
 
 #: "HEDW": tells our journals from other SQLite files.
 _APPLICATION = 0x48454457
-_VERSION = 1
+#: Version 1 kept its arrays as .npz files, which are still read.
+_VERSION = 2
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 PRAGMA application_id = {_APPLICATION};
@@ -78,12 +80,13 @@ class Journal:
         Args:
             stream: What the round belongs to.
             number: Its place in the stream: `count(stream)`, since rounds are never left out or repeated.
-            arrays: What to keep, of any type but Python objects.
+            arrays: What to keep: numbers and booleans.
             first_draw: Index of its first draw.
             draws: How many draws it took.
 
         Raises:
-            HeadwiseError: The run is open for reading only, the number is not the next, or the disk is full.
+            HeadwiseError: The run is open for reading only, the number is not the next, an array holds neither numbers
+                nor booleans, or the disk is full.
         """
         if self.seed is None:
             raise HeadwiseError(f"{self.path}: open for reading only: use open_run to record rounds")
@@ -202,22 +205,27 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Make the journal ready for writing: readers do not block, and each round is on the disk before the next."""
-    _identify(path, connection)
+    version = _identify(path, connection)
     with _explaining(path):
+        if version < _VERSION:
+            connection.execute(f"PRAGMA user_version = {_VERSION}")  # an older headwise cannot read what is added now
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
 
-def _identify(path: Path, connection: sqlite3.Connection) -> None:
+def _identify(path: Path, connection: sqlite3.Connection) -> int:
+    """Check that the file is a journal that can be read; its version."""
     with _explaining(path):
         [(application,)] = connection.execute("PRAGMA application_id")
         [(version,)] = connection.execute("PRAGMA user_version")
     if application != _APPLICATION:
         raise _damaged(path, "it lacks headwise's mark")
-    if version != _VERSION:
+    if not 1 <= version <= _VERSION:
         raise HeadwiseError(
-            f"{path}: version {version} of the journal, but this headwise reads version {_VERSION}: update it"
+            f"{path}: version {version} of the journal, but this headwise reads versions 1 to {_VERSION}: "
+            "update headwise"
         )
+    return int(version)
 
 
 @contextmanager
@@ -245,15 +253,17 @@ def _damaged(path: Path, detail: str) -> HeadwiseError:
 
 
 def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Arrays as the bytes of an .npz file; not by `np.savez`, which would pickle objects and keeps names to itself."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
-                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-    return buffer.getvalue()
+    """Arrays of numbers and booleans as the bytes of a safetensors file."""
+    # In C order: safetensors would write the memory of any other array as it lies, without an error.
+    ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    try:
+        return save(ordered)
+    except SafetensorError as error:
+        raise HeadwiseError(f"a journal keeps arrays of numbers and booleans only: {error}") from None
 
 
 def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:
-    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
+    if packed[8:9] == b"{":  # safetensors: eight bytes for the length of the header, then its JSON
+        return load(packed)
+    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:  # written by version 1
         return dict(archive)
