@@ -1,9 +1,9 @@
 """Statistics: how sure a mean, a sign, a difference or a ranking is."""
 
 from headwise.stats.bernstein import EmpiricalBernstein
-from headwise.stats.betting import MeanInterval, SignTest
+from headwise.stats.betting import SignTest
 from headwise.stats.bootstrap import PairedTest, bootstrap_bands, paired_bootstrap
-from headwise.stats.multiple import Correction, Decision, bh, chance_below, decide
+from headwise.stats.multiple import Decision, bh, chance_below, decide
 from headwise.stats.ranks import (
     Correlation,
     clear,
@@ -15,11 +15,9 @@ from headwise.stats.ranks import (
 )
 
 __all__ = [
-    "Correction",
     "Correlation",
     "Decision",
     "EmpiricalBernstein",
-    "MeanInterval",
     "PairedTest",
     "SignTest",
     "bh",

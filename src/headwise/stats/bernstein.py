@@ -15,7 +15,7 @@ class EmpiricalBernstein(Streams):
 
     `radius` is the bound of the paper. It holds at a number of observations that was *fixed beforehand*. Looking at
     it after every observation and stopping once zero is outside, as the paper does, is not covered by its
-    guarantee; `anytime_radius` is, and `SignTest` decides the same with far fewer observations.
+    guarantee; `SignTest` may be looked at after every observation, and needs far fewer of them.
 
     Attributes:
         count: Observations of each player, (players,).
@@ -69,11 +69,3 @@ class EmpiricalBernstein(Streams):
         odds = np.log(3 / np.asarray(error_rate, dtype=np.float64))
         radius = np.sqrt(self.variance * 2 * odds / t) + 3 * np.asarray(value_range) * odds / t
         return np.where(self.count > 0, radius, np.inf)
-
-    def anytime_radius(self, value_range: ArrayLike, error_rate: ArrayLike) -> Array:
-        """The radius that holds at all times at once, and so may be looked at after every observation.
-
-        At time t it is allowed the share `δ/(t·(t+1))` of the error rate, and these add up to δ.
-        """
-        t = np.maximum(self.count, 1).astype(np.float64)
-        return self.radius(value_range, np.asarray(error_rate) / (t * (t + 1)))

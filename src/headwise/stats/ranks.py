@@ -54,9 +54,10 @@ def ranks(values: ArrayLike) -> Array:
     """
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or np.isnan(vector).any():
-        raise HeadwiseError("only a list of numbers can be ranked, none of them missing")
-    _, group, sizes = np.unique(vector, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[group])
+        raise HeadwiseError("ranks need a list of numbers, none of them missing")
+    from scipy.stats import rankdata  # late: it takes about a second to import
+
+    return np.asarray(rankdata(vector))
 
 
 def spearman(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Correlation:
@@ -95,6 +96,7 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
     lengths = {np.size(vector) for vector in vectors}
     if len(lengths) != 1 or min(lengths) < 2:
         raise HeadwiseError(f"a correlation needs vectors of one length, at least 2, found {sorted(lengths)}")
+    # Not scipy.stats.spearmanr: it returns a number for two vectors, and warns about constant ones.
     centred = np.stack([ranks(vector) for vector in vectors])  # (vectors, players)
     centred -= centred.mean(axis=1, keepdims=True)
     products = centred @ centred.T

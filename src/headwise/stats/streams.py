@@ -1,9 +1,8 @@
 """Streams of observations: one per player, each of its own length, arriving in batches."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,22 +25,6 @@ class Streams:
     """
 
     count: Indices
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything there is to remember, as arrays by name."""
-        return {field.name: getattr(self, field.name).copy() for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The state that `arrays` described, to the last bit.
-
-        Raises:
-            HeadwiseError: An array is missing.
-        """
-        names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in arrays]:
-            raise HeadwiseError(f"the saved {cls.__name__} lacks {missing[0]!r}")
-        return cls(**{name: np.array(arrays[name]) for name in names})
 
 
 def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tuple[Indices, Array]]:
