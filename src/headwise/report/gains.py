@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from markupsafe import Markup
+
 from headwise.report.contents import SIGNIFICANT, Gain, Report
-from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.numbers import plain, plural, probability, signed, span
 
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 140, 22, 5
@@ -76,7 +78,7 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Html | None:
+def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Markup | None:
     """A table of gains, after a few words on what they are gains of; None if there are none."""
     if not gains:
         return None
@@ -94,14 +96,14 @@ def gains_section(gains: Sequence[Gain], metric: str, about: str) -> Html | None
     return joined([element("p", about), table_frame("Gains by language", table), _explanation(metric, others)])
 
 
-def _headers(titles: Sequence[str]) -> Iterator[Html]:
+def _headers(titles: Sequence[str]) -> Iterator[Markup]:
     for title in titles:
         kind = None if title == "Language" else "number"
         button = element("button", title, type="button")
         yield element("th", button, class_=kind, scope="col", colspan="2" if title == "Difference" else None)
 
 
-def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Html]:
+def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Markup]:
     words = {"+": "significantly better", "−": "significantly worse", "": ""}
     mark = element("abbr", gain.mark, title=words[gain.mark], class_="mark") if gain.mark else None
     yield element("th", isolated(gain.language), scope="row")
@@ -120,11 +122,11 @@ def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Htm
         yield _number(joined([text, small]), value)
 
 
-def _number(text: str, value: float | None) -> Html:
+def _number(text: str, value: float | None) -> Markup:
     return element("td", text, class_="number", data_v=None if value is None else f"{value:.6g}")
 
 
-def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Html:
+def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Markup:
     cells = [
         element("th", "Mean", scope="row"),
         _number(plain(fmean(gain.heads_removed for gain in gains)), None),
@@ -142,7 +144,7 @@ def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Html:
     return element("tr", *cells)
 
 
-def _explanation(metric: str, others: Sequence[_Column]) -> Html:
+def _explanation(metric: str, others: Sequence[_Column]) -> Markup:
     parts = [f"{metric[:1].upper()}{metric[1:]} in percent, differences in percentage points."]
     parts += [
         f"+ and − mark P < {SIGNIFICANT}, for each language by itself.",
@@ -172,7 +174,7 @@ class _Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(_BAR_MARGIN + share * (_BAR_WIDTH - 2 * _BAR_MARGIN), 1)
 
-    def bar(self, gain: Gain) -> Html:
+    def bar(self, gain: Gain) -> Markup:
         """The bar of one gain; its numbers stand beside it."""
         zero, end, middle = self.x(0), self.x(gain.difference), _BAR_HEIGHT / 2
         kind = "better" if gain.difference > 0 else "worse"
