@@ -7,8 +7,8 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "files", "draws", "runs", "stats", "pooling", "architectures", "heads", "masks", "scores", "score_tables",
-    "rules", "affinity", "results", "gates",
+    "errors", "files", "typed", "draws", "runs", "stats", "pooling", "architectures", "heads", "masks", "scores",
+    "score_tables", "rules", "affinity", "results", "gates",
     "pruning", "data", "models", "tasks", "games", "engine", "methods", "scoring", "refinement", "report",
     "studies", "demo", "cli",
 ]  # fmt: skip

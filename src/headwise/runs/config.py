@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
+from headwise.typed import read_yaml
 
 #: Name of the file.
 CONFIG = "config.yaml"
@@ -97,24 +98,12 @@ def languages_of(config: Mapping[str, Any], folder: Path) -> list[str]:
     return found
 
 
-def _yaml() -> Any:
-    return importlib.import_module("yaml")  # late and untyped: most of what imports runs never reads a config
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """The config of the run in a folder."""
-    yaml, path = _yaml(), folder / CONFIG
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        return read_yaml(folder / CONFIG)
+    except FileNotFoundError:
         raise HeadwiseError(f"{folder}: no run there: it has no {CONFIG}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
-    if not isinstance(config, dict):
-        raise HeadwiseError(f"{path}: not the config of a run: it has no keys")
-    return config
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -122,7 +111,8 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     path = folder / CONFIG
     draft = path.with_suffix(".yaml.new")
     # ASCII alone, because PyYAML does not read every Unicode line break as it wrote it.
-    text = _yaml().safe_dump(dict(config), sort_keys=False)
+    yaml = importlib.import_module("yaml")  # untyped, and late because most of what imports runs writes no config
+    text = yaml.safe_dump(dict(config), sort_keys=False)
     try:
         with draft.open("w", encoding="utf-8") as file:
             file.write(text)
