@@ -1,4 +1,4 @@
-"""The bootstrap: how sure is a metric, and is one system better than another, or were the examples kind to it?"""
+"""The bootstrap over examples: the interval of a metric, and the difference between two systems."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -74,6 +74,30 @@ def paired_bootstrap(
     return tuple(
         _test(float(whole[k + 1] - whole[0]), differences[:, k], confidence) for k in range(differences.shape[1])
     )
+
+
+def bootstrap_interval(
+    statistics: Array, value: Callable[[Array], Array], resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """The 95% percentile interval of a metric when examples are drawn with replacement.
+
+    Args:
+        statistics: What each example adds to the metric, (examples, statistics).
+        value: The metric of summed statistics, (..., statistics) to (...).
+        resamples: How many times the examples are drawn.
+        seed: Seed of the draws.
+
+    Raises:
+        HeadwiseError: There are no examples or no resamples.
+
+    Example:
+        >>> right = np.array([[1.0, 1.0]] * 60 + [[0.0, 1.0]] * 40)
+        >>> low, high = bootstrap_interval(right, lambda totals: totals[..., 0] / totals[..., 1])
+        >>> 0.45 < low < 0.55 < 0.65 < high < 0.75
+        True
+    """
+    low, high = bootstrap_bands([statistics], value, resamples, seed=seed)
+    return float(low[0]), float(high[0])
 
 
 def bootstrap_bands(
