@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,6 +13,7 @@ from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
+from headwise.files import hash_json
 from headwise.gates import gated
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
@@ -126,4 +125,4 @@ def check_examples(scoring: ScoringPlan, languages: Sequence[str], test_split: s
 
 def _name(mask: HeadMask, examples: Sequence[Example]) -> str:
     about = (mask.kind, sorted(mask.off), [dataclasses.astuple(example) for example in examples])
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    return hash_json(about)
