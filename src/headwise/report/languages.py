@@ -24,7 +24,8 @@ def clustered(rho: Array) -> list[int]:
         >>> clustered(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]]))
         [0, 2, 1]
     """
-    from scipy.cluster.hierarchy import leaves_list, linkage  # late: it takes about half a second to import
+    # Late: it takes about half a second to import.
+    from scipy.cluster.hierarchy import leaves_list, linkage  # type: ignore[import-untyped]
 
     if len(rho) < 2:
         return list(range(len(rho)))

@@ -110,7 +110,8 @@ def chance_below(mean: ArrayLike, stderr: ArrayLike, degrees: int | None = None)
         >>> chance_below([-2.0, 0.0], [1.0, 1.0], degrees=9).round(3)
         array([0.038, 0.5  ])
     """
-    from scipy.special import ndtr, stdtr  # late: importing headwise.stats should stay fast
+    # Late: importing headwise.stats should stay fast.
+    from scipy.special import ndtr, stdtr  # type: ignore[import-untyped]
 
     with np.errstate(divide="ignore", invalid="ignore"):
         evidence = np.nan_to_num(np.asarray(mean, dtype=np.float64) / np.asarray(stderr, dtype=np.float64))

@@ -55,7 +55,7 @@ def ranks(values: ArrayLike) -> Array:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or np.isnan(vector).any():
         raise HeadwiseError("ranks need a list of numbers, none of them missing")
-    from scipy.stats import rankdata  # late: it takes about a second to import
+    from scipy.stats import rankdata  # type: ignore[import-untyped]  # late: it takes about a second to import
 
     return np.asarray(rankdata(vector))
 
