@@ -114,7 +114,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     command = [sys.executable, "-c", limit + WORKER, str(tmp_path / "run"), "50", "0"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    said = f"HeadwiseError: {tmp_path}/run/journal.sqlite: cannot be used: disk I/O error: mend that and resume"
+    said = f"HeadwiseError: {tmp_path}/run/journal.sqlite: cannot be used: disk I/O error: correct that and resume"
     assert said in ended.stderr.splitlines()[-1]
     assert 0 < len(contents(tmp_path / "run")) < 100
     finish(tmp_path / "run", 50)

@@ -1,4 +1,4 @@
-"""The run folder: what was asked (`config.yaml`), what was found (`journal.sqlite`), and one writer at a time."""
+"""The run folder: its settings (`config.yaml`), its results (`journal.sqlite`), and one writer at a time."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ _HOLDER = "writer.pid"
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """An open run folder. Other results go into `folder` beside the journal.
+    """An open run folder. Other results are written to `folder`, beside the journal.
 
     Attributes:
         folder: The folder.
-        config: What the run was asked, as plain data; `seed` is a list where runs were merged.
-        journal: What it has found so far.
+        config: Everything needed to repeat the run, as plain data; `seed` is a list in a merged run.
+        journal: Its results so far.
     """
 
     folder: Path
@@ -42,16 +42,16 @@ def open_run(
     extendable: Sequence[str] = ("budget",),
     settled: bool = False,
 ) -> Iterator[Run]:
-    """Begin a run, or go on with the one in the folder, as its only writer.
+    """Start a run, or continue the one in the folder, as its only writer.
 
-    A run that has recorded nothing yet has nothing to lose: it takes the new config.
+    A run that has recorded nothing yet takes the new config.
 
     Args:
-        folder: Where the run is or will be.
-        config: Everything to repeat the run, as plain data that JSON could hold; `seed` is a whole number.
-        extendable: Keys whose number may be larger than it was when the run began.
-        settled: Whether the config of the run in the folder counts even if no round is recorded, because what it has
-            found is elsewhere.
+        folder: The folder of the run; it is made if it does not exist.
+        config: Everything needed to repeat the run, as plain data that JSON can hold; `seed` is a whole number.
+        extendable: Keys whose number may be larger than when the run started.
+        settled: Keep the config of the run in the folder even if no round is recorded, because its results are in
+            other files.
 
     Raises:
         HeadwiseError: The folder holds a run of another config, another process writes to it, it cannot be
@@ -75,7 +75,7 @@ def open_run(
         if (folder / CONFIG).exists():
             stored = read_config(folder)
             journal = stack.enter_context(old_journal(path, seed))
-            # A study may have scored in the folder before its first round: another kind of run must not take it.
+            # A study may have scored in the folder before its first round; another kind of run must not use it.
             if settled or journal.streams() or stored.get("study") != wanted.get("study"):
                 check_same(folder, stored, wanted, extendable)
         else:
@@ -89,7 +89,7 @@ def open_run(
 
 @contextmanager
 def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
-    """Look into a run without changing it, also while it is being written.
+    """Read a run without changing it, also while another process writes it.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it cannot be read.
@@ -110,7 +110,7 @@ def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
 
 
 def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
-    """Put the rounds of runs that differ in nothing but their seed into a new run folder.
+    """Copy the rounds of runs that differ in their seed only into a new run folder.
 
     Args:
         folders: The runs; a merged run may be merged again.

@@ -1,4 +1,4 @@
-"""Statistics: how sure a mean, a sign, a difference or a ranking is."""
+"""Statistics: confidence of means and signs, corrections, the bootstrap, rank correlation."""
 
 from headwise.stats.bernstein import EmpiricalBernstein
 from headwise.stats.betting import SignTest

@@ -25,28 +25,27 @@ _LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True, eq=False)
 class SignTest(Streams):
-    """Evidence that each player's mean is below or above zero, to be looked at as often as one likes.
+    """Evidence that each player's mean is below or above zero, valid however often one looks.
 
-    Against "the mean is at most 0" a gambler starts with 1 and stakes a share of what it has on each observation x,
-    so that its wealth is a product of `1 + bet·x`, and never grows in expectation if the claim is true: wealth is an
-    e-value, and the chance that it *ever* reaches `1/α` is at most α (Ville). Which bet is best depends on the mean
-    and the variance, so the 1 is split over gamblers with a grid of bets: their wealth together is again a fair game,
-    comes within a small factor of what the best of them would have made alone, and needs no tuning. As many others
-    bet on `-x`.
+    Against "the mean is at most 0" a gambler starts with 1 and bets a share of its wealth on each observation x. Its
+    wealth is a product of `1 + bet·x` and does not grow in expectation if the claim is true: it is an e-value, and the
+    probability that it *ever* reaches `1/α` is at most α (Ville). The best bet depends on the mean and the variance, so
+    the 1 is split between gamblers with a grid of bets. Their total wealth is an e-value too, is within a small factor
+    of the best gambler's, and needs no tuning. The same number of gamblers bet on `-x`.
 
     The range of the observations should be as tight as is *known*: no bet may lose everything on the worst possible
-    observation, so a wide range holds back the bets even if such observations never come.
+    observation, so a wide range keeps the bets small even if such observations never occur.
 
-    What is needed of a stream: given everything before, of all players, each observation has the same mean, as it has
-    if examples are drawn *with* replacement. Observations of different players may depend on each other, and a
-    player may be left out from any time on for any reason found in what was seen before.
+    Assumption: given all earlier observations of all players, each observation has the same mean, as it has if examples
+    are drawn *with* replacement. Observations of different players may depend on each other, and the observation of a
+    player may stop at any time for a reason found in earlier observations.
 
     Attributes:
         count: Observations of each player, (players,).
         low: Smallest possible observation, below 0, (players,).
         high: Largest possible observation, above 0, (players,).
-        wealth: Logarithm of each gambler's wealth, (2, players, bets): first those who bet on a mean below zero.
-        best: The largest logarithm that the wealth of a side together ever had, at least 0, (2, players).
+        wealth: Logarithm of each gambler's wealth, (2, players, bets); first those who bet on a mean below zero.
+        best: Logarithm of the largest total wealth of each side so far, at least 0, (2, players).
 
     Example:
         >>> test = SignTest.start(players=2, low=-1, high=1)
@@ -66,12 +65,12 @@ class SignTest(Streams):
         """Nothing observed yet.
 
         Args:
-            players: How many players there are.
-            low: Smallest possible observation, for all or for each.
-            high: Largest possible observation, for all or for each.
+            players: Number of players.
+            low: Smallest possible observation, one for all players or one for each.
+            high: Largest possible observation, one for all players or one for each.
 
         Raises:
-            HeadwiseError: The range does not hold zero inside.
+            HeadwiseError: Zero is not inside the range.
         """
         smallest, largest = per_player(low, players), per_player(high, players)
         fits = np.isfinite(largest - smallest) & (smallest < 0) & (largest > 0)
@@ -88,8 +87,8 @@ class SignTest(Streams):
         """The state after more observations.
 
         Args:
-            players: Whose each observation is, (observations,).
-            values: The observations, (observations,), in the order they were made for each player.
+            players: The player of each observation, (observations,).
+            values: The observations, (observations,), in order for each player.
 
         Raises:
             HeadwiseError: An observation is out of its range.
@@ -109,7 +108,7 @@ class SignTest(Streams):
         """The evidence for a mean below zero and for one above, (players,) each.
 
         Args:
-            best: The largest that each ever was, in place of what it is now. One over it is a p-value at all times
+            best: The largest value so far, in place of the present one. One over it is a p-value at all times
                 (at most 1), as Holm's procedure needs it.
         """
         log = self.best if best else _log_sum(self.wealth)
