@@ -10,7 +10,7 @@ from headwise.heads import hash_weights
 from headwise.methods import Budget, Problem, find_method, score
 from headwise.rules import harmful_mask
 from headwise.runs import merge_runs, read_run
-from headwise.runs.config import read_config
+from headwise.runs.config import merged_config, read_config
 from headwise.score_tables import pyarrow_modules, save_table
 from headwise.scores import HeadScores
 from headwise.scoring import make_problems, plan_of
@@ -37,8 +37,7 @@ def merge_scoring(
             or the data changed since; or `out` is not empty.
     """
     pyarrow_modules()  # a missing package should show before any work is done
-    if not folders:
-        raise HeadwiseError("merging needs at least one run folder")
+    merged_config([(Path(folder), read_config(Path(folder))) for folder in folders])  # before the model is loaded
     plan = plan_of(folders[0])
     problems, _ = make_problems(plan, trust_remote_code)
     _check_unchanged(Path(folders[0]), problems)

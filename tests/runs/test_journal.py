@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from headwise import HeadwiseError
 from headwise.runs import Run, open_run, read_run
@@ -45,7 +44,7 @@ def test_a_recorded_round_outlives_its_process(tmp_path: Path) -> None:
     assert len(contents(tmp_path / "run")) == 8
 
 
-ARRAYS: dict[str, NDArray[Any]] = {
+ARRAYS: dict[str, Any] = {
     "floats": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]),
     "half": np.arange(6, dtype=np.float16).reshape(2, 3),
     "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
