@@ -1,5 +1,6 @@
 """Files that are whole or not there: written under a temporary name, then renamed."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -24,6 +25,16 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
         return Path(path).is_dir()
     except OSError:  # longer than the file system takes
         return False
+
+
+def hash_json(content: Any) -> str:
+    """A hash of plain data, to tell contents apart: 16 hexadecimal digits.
+
+    Example:
+        >>> hash_json(["zh", [1, 2]]) == hash_json(("zh", (1, 2))), hash_json(["zh", [1, 3]])
+        (True, '451cbef09080c5fd')
+    """
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

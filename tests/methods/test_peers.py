@@ -16,9 +16,6 @@ from headwise.methods.peers import (
     Captum,
     PeerRounds,
     Shapiq,
-    from_interactions,
-    shapiq_game,
-    to_interactions,
 )
 from headwise.runs import open_run
 from tests.methods.worlds import failing, simulate, tiny_problem
@@ -155,35 +152,6 @@ def test_without_the_budget_nothing_is_spent(peer: Peer) -> None:
     found = score(peer, simulate(), Budget(100))
     assert found.provenance.units == 0
     assert np.isnan(found.values()).all()
-
-
-@with_shapiq
-def test_a_problem_is_a_game_of_shapiq() -> None:
-    shapiq = importlib.import_module("shapiq")
-    problem = tiny_problem("electra", EntityGame(("O", "B-X")), players=4)
-    game = shapiq_game(problem)
-    assert isinstance(game, shapiq.Game)
-    assert game(np.zeros((1, 4), dtype=bool)).tolist() == [0.0]
-    found = shapiq.ExactComputer(n_players=4, game=game)("SV")
-    truth = score(Exact(), problem, Budget())
-    assert from_interactions(found, problem).values() == pytest.approx(truth.values(), abs=1e-9)
-    assert game.values.engine.cost.units > 0
-    assert game([("g0", "g2")]) == game(np.array([[True, False, True, False]]))
-
-
-@with_shapiq
-def test_scores_become_interactions_and_come_back() -> None:
-    problem = simulate(players=6)
-    truth = score(Exact(), problem, Budget())
-    found = to_interactions(truth, baseline=0.25)
-    assert (found.index, found.max_order, found.n_players, found.estimated) == ("SV", 1, 6, False)
-    assert found.baseline_value == 0.25
-    assert found[(2,)] == truth.value[2]
-    back = from_interactions(found, problem, units=7.0, seed=3)
-    assert (back.players, back.value) == (truth.players, truth.value)
-    assert (back.provenance.units, back.provenance.seed) == (7.0, 3)
-    with pytest.raises(HeadwiseError, match="values of 6 players, not of 8"):
-        from_interactions(found, simulate())
 
 
 @with_shapiq

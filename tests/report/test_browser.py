@@ -12,7 +12,7 @@ import pytest
 
 from headwise.report import write_report
 from headwise.report.page import render
-from tests.report.samples import HEADS, sample_report
+from tests.report.samples import HEADS, LANGUAGES, sample_curves, sample_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")]

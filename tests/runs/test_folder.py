@@ -31,6 +31,34 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
         pass
 
 
+def test_a_dead_writer_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    worker = start(tmp_path, 2, pause=0.001)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "done\n"
+    kill(worker)
+    assert (tmp_path / "writer.pid").read_text() == str(worker.pid)  # left behind, and not believed
+    with open_run(tmp_path, {"seed": 7, "budget": 2}):
+        assert (tmp_path / "writer.pid").read_text() == str(os.getpid())
+    assert not (tmp_path / "writer.pid").exists()
+
+
+def test_a_writer_without_a_number_is_still_a_writer(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}):
+        (tmp_path / "writer.pid").unlink()
+        with (
+            pytest.raises(HeadwiseError, match=f"^{tmp_path}: another process is writing to this run: wait until"),
+            open_run(tmp_path, {"seed": 7}),
+        ):
+            pass
+
+
+def test_an_error_inside_a_run_releases_the_lock_and_is_not_taken_for_one_of_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="elsewhere"), open_run(tmp_path, {"seed": 7}):
+        raise FileNotFoundError("elsewhere")
+    fill(tmp_path)
+    assert sums(tmp_path) == [7, 8, 9]
+
+
 def test_a_reader_sees_rounds_as_they_come(tmp_path: Path) -> None:
     with open_run(tmp_path, {"seed": 7}) as writer, read_run(tmp_path) as reader:
         writer.journal.record("fr", 0, {}, 0, 5)

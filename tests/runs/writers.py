@@ -24,6 +24,7 @@ WORKER = (
     LIGHT
     + """
 import time
+import filelock
 import numpy as np
 import yaml
 from headwise.draws import Draws

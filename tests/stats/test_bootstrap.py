@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.stats import bootstrap
-from headwise.stats.bootstrap import bootstrap_bands, paired_bootstrap
+from headwise.stats.bootstrap import bootstrap_bands, bootstrap_interval, paired_bootstrap
 
 Array = NDArray[np.float64]
 
@@ -109,3 +109,20 @@ def test_bands_need_systems_of_the_same_examples() -> None:
         bootstrap_bands([], ratio)
     with pytest.raises(HeadwiseError, match="the same examples"):
         bootstrap_bands([np.ones((4, 2)), np.ones((5, 2))], ratio)
+
+
+def test_the_bootstrap_interval_covers_at_its_rate() -> None:
+    generator = np.random.default_rng(0)
+    hits = 0
+    for trial in range(300):
+        right = generator.random(200) < 0.7
+        statistics = np.stack([right, np.ones(200)], axis=1).astype(float)
+        low, high = bootstrap_interval(statistics, ratio, resamples=400, seed=trial)
+        hits += low <= 70 <= high
+    assert 0.90 <= hits / 300 <= 0.985
+
+
+def test_an_interval_is_a_band_of_one_system() -> None:
+    statistics = entities(np.random.default_rng(5), 60, 0.7)
+    low, high = bootstrap_bands([statistics, statistics], f1, resamples=300, seed=2)
+    assert bootstrap_interval(statistics, f1, resamples=300, seed=2) == (low[1], high[1])

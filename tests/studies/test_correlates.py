@@ -171,6 +171,29 @@ def test_codes_lose_what_follows_the_language() -> None:
     assert [iso_code(code) for code in codes] == ["deu", "deu", "zho", "swa", "hbs", "yue", None]
 
 
+#: ISO 639-1 and the code under which URIEL knows most, looked up by hand.
+CODES = """
+af afr am amh ar ara as asm az aze be bel bg bul bn ben br bre bs hbs ca cat cs ces cy cym da dan de deu el ell en eng
+eo epo es spa et est eu eus fa fas fi fin fo fao fr fra fy fry ga gle gd gla gl glg gn grn gu guj ha hau he heb hi hin
+hr hbs ht hat hu hun hy hye id ind ig ibo is isl it ita ja jpn jv jav ka kat kk kaz km khm kn kan ko kor ku kur ky kir
+la lat lb ltz ln lin lo lao lt lit lv lav mg mlg mi mri mk mkd ml mal mn mon mr mar ms msa mt mlt my mya nb nor ne nep
+nl nld nn nor no nor or ori pa pan pl pol ps pus pt por qu que ro ron ru rus rw kin sa san sd snd si sin sk slk sl slv
+sn sna so som sq sqi sr hbs su sun sv swe sw swa ta tam te tel tg tgk th tha tk tuk tl tgl tn tsn tr tur tt tat ug uig
+uk ukr ur urd uz uzb vi vie wo wol xh xho yi yid yo yor zh zho zu zul
+"""
+
+
+def test_codes_are_those_under_which_uriel_knows_most() -> None:
+    expected = dict(zip(CODES.split()[::2], CODES.split()[1::2], strict=True))
+    assert {code: iso_code(code) for code in expected} == expected
+
+
+def test_codes_without_langcodes_name_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langcodes", None)
+    with pytest.raises(HeadwiseError, match=r"need the package 'langcodes': pip install 'headwise\[cli\]'$"):
+        iso_code("de")
+
+
 def test_correlations_are_those_of_scipy() -> None:
     rng = np.random.default_rng(1)
     gain = dict(zip("abcdefgh", rng.normal(size=8).tolist(), strict=True))
@@ -196,7 +219,7 @@ def test_p_values_are_the_share_of_all_permutations() -> None:
     ("text", "message"),
     [
         ("study: correlates", "'gains' is missing"),
-        ("study: correlates\ngains: g\nmodel: m", "nothing is called 'model': choose from gains, mask, resamples"),
+        ("study: correlates\ngains: g\nmodel: m", "unknown field 'model': choose from gains, mask, resamples"),
     ],
 )
 def test_a_plan_of_correlates_has_no_scoring(tmp_path: Path, text: str, message: str) -> None:

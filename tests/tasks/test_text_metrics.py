@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from headwise import HeadwiseError
-from headwise.tasks.metrics import bootstrap_interval
+from headwise.stats import bootstrap_interval
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
 
 Pairs = list[tuple[str, str]]

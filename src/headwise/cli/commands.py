@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
+from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
 from headwise.cli.score import compare_command, score_command
@@ -46,6 +47,7 @@ app.command(name="score")(score_command)
 app.command(name="refine")(refine_command)
 app.command(name="prune")(prune_command)
 app.command(name="compare")(compare_command)
+app.command(name="merge")(merge_command)
 app.command(name="study")(study_command)
 app.command(name="report")(report_command)
 app.command(name="demo")(demo_command)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
 from headwise.lazy import lazy_names
+from headwise.typed import check_type
 
 if TYPE_CHECKING:
     from headwise.methods.base import Budget, Estimand, Method, Problem, score
@@ -55,7 +56,7 @@ def find_method(name: str, **options: Any) -> "Method":
         raise HeadwiseError(f"the method {name!r} has no option {unknown[0]!r}: it has {', '.join(sorted(known))}")
     wanted = typing.get_type_hints(found)
     for option, value in options.items():
-        _check_option(name, option, value, wanted[option])
+        check_type(f"the option {option!r} of the method {name!r}", value, wanted[option])
     method: Method = found(**options)
     return method
 
@@ -68,15 +69,3 @@ def version_of(method: "Method") -> int:
         1
     """
     return _VERSIONS.get(method.name, 1)
-
-
-def _check_option(method: str, option: str, value: object, wanted: Any) -> None:
-    """Options come from plans that people write: a text or a list where a number belongs must be said."""
-    kinds: tuple[type, ...] = {float: (int, float), int: (int,), bool: (bool,)}.get(wanted, ())
-    choices = typing.get_args(wanted)
-    fits = isinstance(value, kinds) and (wanted is bool or not isinstance(value, bool)) if kinds else value in choices
-    if not fits:
-        what = {float: "a number", int: "a whole number", bool: "true or false"}.get(
-            wanted, f"one of {', '.join(choices)}"
-        )
-        raise HeadwiseError(f"the option {option!r} of the method {method!r} is {what}, not {value!r}")

@@ -6,7 +6,6 @@ decide nothing.
 """
 
 import importlib
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
@@ -131,7 +130,7 @@ class Shapiq:
             coalitions = min(coalitions, 2**players)  # the others value none twice
         # Centred by themselves: each values the empty coalition and subtracts it.
         found = approximator.approximate(coalitions, values)
-        return singles(found, players)
+        return _singles(found, players)
 
 
 @dataclass(frozen=True)
@@ -278,77 +277,8 @@ class PeerRounds:
         )
 
 
-def shapiq_game(problem: Problem, examples_per_coalition: int = 32, seed: int = 0, fresh: bool = False) -> Any:
-    """A problem as a `shapiq.Game`, for everything else that shapiq does with one: interactions, plots, its own files.
-
-    Args:
-        problem: The problem.
-        examples_per_coalition: Examples that a coalition is valued on.
-        seed: Seed of the examples.
-        fresh: New examples for every coalition in place of one sample for all.
-
-    Returns:
-        The game, worth nothing for the empty coalition. Its `values.engine.cost` says what it has cost.
-
-    Raises:
-        HeadwiseError: shapiq is missing.
-    """
-    values = CoalitionValues(problem, examples_per_coalition, seed, fresh)
-    players = len(problem.players)
-    empty = float(values(np.zeros((1, players), dtype=bool))[0])
-    game = _import("shapiq").Game(players, normalization_value=empty, player_names=list(problem.players.names))
-    game.value_function, game.values = values, values
-    return game
-
-
-def to_interactions(scores: HeadScores, baseline: float = 0.0) -> Any:
-    """Scores as `shapiq.InteractionValues` of order 1.
-
-    Args:
-        scores: The scores.
-        baseline: The value of the empty coalition.
-
-    Raises:
-        HeadwiseError: shapiq is missing.
-    """
-    values = {(player,): value for player, value in enumerate(scores.value)}
-    exact = scores.provenance.method == "exact"
-    spent = scores.provenance.units
-    return _import("shapiq").InteractionValues(
-        values,
-        index="SV",
-        min_order=1,
-        max_order=1,
-        n_players=len(scores.players),
-        estimated=not exact,
-        estimation_budget=math.ceil(spent),
-        baseline_value=baseline,
-    )
-
-
-def from_interactions(found: Any, problem: Problem, units: float = 0.0, seed: int = 0) -> HeadScores:
-    """`shapiq.InteractionValues` as scores: those of single players.
-
-    Args:
-        found: The interaction values.
-        problem: The problem that they solve.
-        units: What they cost.
-        seed: The seed that they were drawn with.
-
-    Raises:
-        HeadwiseError: They are of another number of players.
-    """
-    n = len(problem.players)
-    unknown, count = np.full(n, np.nan), np.full(n, int(found.estimation_budget or 0))
-    return make_scores(
-        problem, "shapiq", singles(found, n), unknown, count, UNDECIDED * n, units, seed, confidence="none"
-    )
-
-
-def singles(found: Any, players: int) -> Array:
-    """The values of single players in `shapiq.InteractionValues`, (players,); 0 for those left out as such."""
-    if found.n_players != players:
-        raise HeadwiseError(f"these are values of {found.n_players} players, not of {players}")
+def _singles(found: Any, players: int) -> Array:
+    """The values of single players in `shapiq.InteractionValues`, (players,); those that it leaves out are 0."""
     return np.array([float(found.dict_values.get((player,), 0.0)) for player in range(players)])
 
 

@@ -119,7 +119,7 @@ class PermutationRounds:
         """The decision for each player so far."""
         if self.test is None:
             return UNDECIDED * len(self.problem.players)
-        return decide(*self.test.e_values(best=True), error_rate=self.method.error_rate, correction="holm")
+        return decide(*self.test.e_values(best=True), error_rate=self.method.error_rate)
 
     @property
     def word(self) -> str:

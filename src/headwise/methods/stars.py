@@ -213,7 +213,7 @@ class StarRounds:
         elif self.test is None or not self.blocks:
             return UNDECIDED * n
         else:
-            found = list(decide(*self.test.e_values(best=True), self.method.error_rate, "holm"))
+            found = list(decide(*self.test.e_values(best=True), self.method.error_rate))
         if self.method.confirm:
             against = hard > _AGAINST * hard_error
             found = ["undecided" if each == "harmful" and no else each for each, no in zip(found, against, strict=True)]

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from headwise.errors import HeadwiseError
 from headwise.heads import Players
-from headwise.report.html import Html
 from headwise.scores import HeadScores
 
 #: A difference with a P value below this one is marked.
@@ -128,7 +129,7 @@ class Section:
     """
 
     title: str
-    body: Html
+    body: Markup
     headline: str = ""
 
 

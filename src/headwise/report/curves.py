@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from headwise.report.contents import Curve, Section
-from headwise.report.html import Html, element, isolated, joined
+from headwise.report.html import element, isolated, joined
 from headwise.report.numbers import plain, ticks
 from headwise.report.palette import LINES
 
@@ -81,12 +82,12 @@ class _Words:
     noun: str
 
 
-def _key(place: int, ranking: str) -> Html:
+def _key(place: int, ranking: str) -> Markup:
     line = element("path", d="M0 6h28", class_=f"curve l{place % LINES}")
     return element("li", element("svg", line, width=28, height=12, aria_hidden="true"), " ", isolated(ranking))
 
 
-def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes: _Axes, words: _Words) -> Html:
+def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes: _Axes, words: _Words) -> Markup:
     classes = [f"l{rankings.index(curve.ranking) % LINES}" for curve in curves]
     drawn = [_band(curve, kind) for curve, kind in zip(curves, classes, strict=True) if curve.low]
     drawn += [_line(curve, kind) for curve, kind in zip(curves, classes, strict=True)]
@@ -105,7 +106,7 @@ def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes:
     )
 
 
-def _frame(axes: _Axes, title: str) -> Iterator[Html]:
+def _frame(axes: _Axes, title: str) -> Iterator[Markup]:
     for value in ticks(axes.low, axes.high):
         at = axes.y(value)
         yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=at, y2=at, class_="rule")
@@ -116,12 +117,12 @@ def _frame(axes: _Axes, title: str) -> Iterator[Html]:
     yield element("text", title, x=middle, y=_HEIGHT - 4, text_anchor="middle")
 
 
-def _line(curve: Curve, kind: str) -> Html:
+def _line(curve: Curve, kind: str) -> Markup:
     points = [f"{curve.removed[place]},{curve.value[place]:.1f}" for place in _thinned(curve)]
     return element("polyline", points=" ".join(points), class_=f"curve {kind}", data_name=curve.ranking)
 
 
-def _band(curve: Curve, kind: str) -> Html:
+def _band(curve: Curve, kind: str) -> Markup:
     places = _thinned(curve)
     upper = [f"{curve.removed[place]},{curve.high[place]:.1f}" for place in places]
     lower = [f"{curve.removed[place]},{curve.low[place]:.1f}" for place in reversed(places)]

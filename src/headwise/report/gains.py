@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from markupsafe import Markup
+
 from headwise.report.contents import SIGNIFICANT, Gain, Section
-from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.numbers import number_range, plain, plural, probability, signed, span
 
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 140, 22, 5
@@ -93,14 +95,14 @@ def gains_section(gains: Sequence[Gain], metric: str, noun: str, text: GainsText
     return Section(text.title, body, f"{text.headline.format(removed=_removed(gains, noun))} {_verdict(gains)}")
 
 
-def _headers(titles: Sequence[str]) -> Iterator[Html]:
+def _headers(titles: Sequence[str]) -> Iterator[Markup]:
     for title in titles:
         kind = None if title == "Language" else "number"
         button = element("button", title, type="button")
         yield element("th", button, class_=kind, scope="col", colspan="2" if title == "Difference" else None)
 
 
-def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Html]:
+def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Markup]:
     words = {"+": "significantly better", "−": "significantly worse", "": ""}
     mark = element("abbr", gain.mark, title=words[gain.mark], class_="mark") if gain.mark else None
     yield element("th", isolated(gain.language), scope="row")
@@ -119,11 +121,11 @@ def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Htm
         yield _number(joined([text, small]), value)
 
 
-def _number(text: str, value: float | None) -> Html:
+def _number(text: str, value: float | None) -> Markup:
     return element("td", text, class_="number", data_v=None if value is None else f"{value:.6g}")
 
 
-def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Html:
+def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Markup:
     cells = [
         element("th", "Mean", scope="row"),
         _number(plain(fmean(gain.heads_removed for gain in gains)), None),
@@ -141,7 +143,7 @@ def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Html:
     return element("tr", *cells)
 
 
-def _explanation(metric: str, others: Sequence[_Column]) -> Html:
+def _explanation(metric: str, others: Sequence[_Column]) -> Markup:
     parts = [f"{metric[:1].upper()}{metric[1:]} in percent, differences in percentage points."]
     parts += [
         f"+ and − mark P < {SIGNIFICANT}, for each language by itself.",
@@ -171,7 +173,7 @@ class _Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(_BAR_MARGIN + share * (_BAR_WIDTH - 2 * _BAR_MARGIN), 1)
 
-    def bar(self, gain: Gain) -> Html:
+    def bar(self, gain: Gain) -> Markup:
         """The bar of one gain; its numbers stand beside it."""
         zero, end, middle = self.x(0), self.x(gain.difference), _BAR_HEIGHT / 2
         kind = "better" if gain.difference > 0 else "worse"

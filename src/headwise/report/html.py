@@ -1,59 +1,49 @@
-"""Markup that cannot be broken by what is put into it: all text is escaped unless it is markup already."""
+"""HTML elements whose text and attributes are escaped by markupsafe; only `Markup` is inserted as it is."""
 
-import html
 from collections.abc import Iterable
 
-#: Elements that have nothing inside.
+from markupsafe import Markup, escape
+
+#: Elements without content.
 _EMPTY = {"meta", "input", "rect", "path", "line", "polyline", "polygon"}
 
 Attribute = str | float | bool | None
 
 
-class Html(str):
-    """Text that is markup already."""
+def element(name: str, /, *inside: str | None, **attributes: Attribute) -> Markup:
+    """An element. Plain text in it and in its attributes is escaped, `Markup` is not; None is left out.
 
-    __slots__ = ()
-
-
-def element(name: str, /, *inside: str | None, **attributes: Attribute) -> Html:
-    """An element: plain text in it and in its attributes is escaped, `Html` stands as it is, None is left out.
-
-    Attributes are named as in HTML, with `_` for `-` and one at the end where Python has the word: `class_`. True
-    gives the bare name, False and None nothing.
+    Attributes are named as in HTML, with `_` for `-` and a trailing `_` where the name is a Python keyword: `class_`.
+    True gives the bare name; False and None give no attribute.
 
     Example:
         >>> print(element("p", "1 < 2, ", element("b", "&"), class_="note", hidden=True))
         <p class="note" hidden>1 &lt; 2, <b>&amp;</b></p>
     """
     opening = name + "".join(
-        f" {_name(key)}" if value is True else f' {_name(key)}="{escape(str(value))}"'
+        f" {_name(key)}" if value is True else f' {_name(key)}="{escape(value)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
-    return Html(f"<{opening}/>") if name in _EMPTY else Html(f"<{opening}>{joined(inside)}</{name}>")
+    return Markup(f"<{opening}/>") if name in _EMPTY else Markup(f"<{opening}>{joined(inside)}</{name}>")
 
 
-def joined(parts: Iterable[str | None]) -> Html:
-    """Some parts one after the other, plain text escaped.
+def joined(parts: Iterable[str | None]) -> Markup:
+    """Some parts one after the other, plain text escaped; None is left out.
 
     Example:
-        >>> print(joined(["a < b", None, Html("<hr>")]))
+        >>> print(joined(["a < b", None, Markup("<hr>")]))
         a &lt; b<hr>
     """
-    return Html("".join(escape(part) for part in parts if part is not None))
+    return Markup("").join(part for part in parts if part is not None)
 
 
-def escape(text: str) -> str:
-    """Text as it may stand in markup; markup as it is."""
-    return text if isinstance(text, Html) else html.escape(text)
-
-
-def isolated(text: str) -> Html:
-    """Text from data, which may run from right to left without turning its neighbours round."""
+def isolated(text: str) -> Markup:
+    """Text from data, which may be written from right to left, isolated from the text around it."""
     return element("bdi", text)
 
 
-def table_frame(label: str, table: Html) -> Html:
+def table_frame(label: str, table: Markup) -> Markup:
     """A table that scrolls sideways on a narrow screen, with the mouse or the arrow keys."""
     return element("div", table, class_="frame", role="region", aria_label=label, tabindex="0")
 

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from markupsafe import Markup
 
-from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.numbers import plain, plural
 from headwise.report.palette import level
 from headwise.scores import HeadScores
@@ -17,22 +18,24 @@ _CELL, _LONGEST = 34, 24
 
 
 def clustered(rho: Array) -> list[int]:
-    """An order in which languages that correlate stand together: the two closest groups are joined until one is left.
+    """An order in which languages that correlate are neighbours: the leaves of average-linkage clustering.
 
     Example:
         >>> clustered(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]]))
         [0, 2, 1]
     """
-    known = np.nan_to_num(rho)
-    groups = [[place] for place in range(len(known))]
-    while len(groups) > 1:
-        pairs = [(one, other) for one in range(len(groups)) for other in range(one + 1, len(groups))]
-        near, far = max(pairs, key=lambda pair: known[np.ix_(groups[pair[0]], groups[pair[1]])].mean())
-        groups[near] += groups.pop(far)
-    return groups[0]
+    # Late: it takes about half a second to import.
+    from scipy.cluster.hierarchy import leaves_list, linkage  # type: ignore[import-untyped]
+
+    if len(rho) < 2:
+        return list(range(len(rho)))
+    above = np.triu_indices(len(rho), 1)
+    tree = linkage(1 - np.nan_to_num(rho[above]), method="average", optimal_ordering=True)
+    order: list[int] = leaves_list(tree).tolist()
+    return order if order[0] < order[-1] else order[::-1]  # either direction is the same tree
 
 
-def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None:
+def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None:
     """The map of rank correlations between languages; None if they cannot be compared."""
     shared = shared_scores(scores)
     if shared is None:
@@ -51,7 +54,7 @@ def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None
     return joined([element("p", text), frame])
 
 
-def _map(names: list[str], rho: Array, floor: float) -> Html:
+def _map(names: list[str], rho: Array, floor: float) -> Markup:
     """The map, a cell being one unit wide, with the languages' names on the left and above."""
     margin = 0.5 + max(_width(_short(name)) for name in names) * 0.21
     n = len(names)
@@ -72,7 +75,7 @@ def _map(names: list[str], rho: Array, floor: float) -> Html:
     )
 
 
-def _row(names: list[str], rho: Array, floor: float, row: int) -> Iterator[Html]:
+def _row(names: list[str], rho: Array, floor: float, row: int) -> Iterator[Markup]:
     for column, value in enumerate(rho[row].tolist()):
         step = level(value - floor, 1 - floor) if floor >= 0 else level(value, 1.0)
         about = f"{names[row]}, {names[column]}\nρ = {plain(value, 3)}"
@@ -92,7 +95,7 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def common_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None:
+def common_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None:
     """Agnostic and specific heads; None if the languages cannot be compared."""
     shared = shared_scores(scores)
     if shared is None:
@@ -109,7 +112,7 @@ def common_section(scores: Mapping[str, HeadScores], noun: str) -> Html | None:
     )
 
 
-def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> Html:
+def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> Markup:
     alone = sum(specific_to(decisions) is not None for decisions in opposed.values())
     specific = ": decided in every language, and one language (in bold) stands alone" if alone else ""
     text = f"{plural(len(opposed), noun)}, {alone or 'none'} of them specific to one language{specific}."
@@ -122,12 +125,12 @@ def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> H
     return joined([element("p", text), table_frame("Where languages differ", table)])
 
 
-def _opposed_row(shared: Shared, name: str, decisions: Array) -> Html:
+def _opposed_row(shared: Shared, name: str, decisions: Array) -> Markup:
     alone = specific_to(decisions)
     cells = [element("th", element("code", name), scope="row")]
     for sign in (1.0, -1.0):
         [found] = np.nonzero(decisions == sign)
         names = [isolated(shared.languages[place]) for place in found]
         bold = [element("strong", name) if place == alone else name for place, name in zip(found, names, strict=True)]
-        cells.append(element("td", Html(", ".join(bold))))
+        cells.append(element("td", Markup(", ").join(bold)))
     return element("tr", *cells, element("td", str(int((decisions == 0).sum())), class_="number"))

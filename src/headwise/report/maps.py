@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from headwise.report.contents import NOUNS
 from headwise.report.grids import Grid, grids
-from headwise.report.html import Html, element, isolated, joined
+from headwise.report.html import element, isolated, joined
 from headwise.report.numbers import decimals_for, plain, plural, signed, span
 from headwise.report.palette import STEPS, level, limit_of
 from headwise.scores import HeadScores
@@ -23,7 +25,7 @@ _SHAPES = {
 }
 
 #: The hatching that all maps share.
-HATCHING = Html(
+HATCHING = Markup(
     '<svg class="definitions" width="0" height="0" aria-hidden="true"><defs>'
     '<pattern id="hatch" width=".3" height=".3" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width=".08" height=".3" class="hatch"/><rect x=".08" width=".08" height=".3" class="hatch-gap"/>'
@@ -40,7 +42,7 @@ class _Scale:
     decimals: int
 
 
-def maps_section(scores: Mapping[str, HeadScores]) -> Html | None:
+def maps_section(scores: Mapping[str, HeadScores]) -> Markup | None:
     """A map for every language; None if there are no scores.
 
     Raises:
@@ -66,7 +68,7 @@ def maps_section(scores: Mapping[str, HeadScores]) -> Html | None:
     )
 
 
-def _figure(language: str, scores: HeadScores, scale: _Scale) -> Html:
+def _figure(language: str, scores: HeadScores, scale: _Scale) -> Markup:
     counts = ", ".join(
         f"{len(scores.decided(decision))} {decision}" for decision in ("harmful", "helpful", "undecided")
     )
@@ -83,7 +85,7 @@ def _figure(language: str, scores: HeadScores, scale: _Scale) -> Html:
     return element("figure", caption, *drawn)
 
 
-def _svg(grid: Grid, language: str, scores: HeadScores, scale: _Scale) -> Html:
+def _svg(grid: Grid, language: str, scores: HeadScores, scale: _Scale) -> Markup:
     """One map, a cell being one unit wide: labels, cells, hatching, marks."""
     cell = max(_NARROWEST, min(_WIDEST, _WIDTH / grid.columns))
     font = _LETTERS / cell
@@ -106,7 +108,7 @@ def _svg(grid: Grid, language: str, scores: HeadScores, scale: _Scale) -> Html:
     )
 
 
-def _labels(grid: Grid, font: float, margin: float) -> Iterator[Html]:
+def _labels(grid: Grid, font: float, margin: float) -> Iterator[Markup]:
     step, rows = math.ceil(1.5 * font), len(grid.row_names)
     for row in range(0, rows, step if grid.row_title else 1):
         yield element("text", grid.row_names[row], x=f"{-0.4 * font:.2f}", y=f"{row + 0.47 + 0.35 * font:.2f}",
@@ -119,7 +121,7 @@ def _labels(grid: Grid, font: float, margin: float) -> Iterator[Html]:
         yield element("text", grid.row_title, transform=at, text_anchor="middle")
 
 
-def _cells(grid: Grid, scores: HeadScores, scale: _Scale) -> Iterator[Html]:
+def _cells(grid: Grid, scores: HeadScores, scale: _Scale) -> Iterator[Markup]:
     low, high = scores.interval(_CONFIDENCE)
     for row in range(len(grid.row_names)):
         cells = []
@@ -164,14 +166,14 @@ def _places(grid: Grid, scores: HeadScores, decision: Decision) -> Iterator[tupl
             yield at
 
 
-def _marks(kind: str, places: Iterable[tuple[int, int]]) -> Html | None:
+def _marks(kind: str, places: Iterable[tuple[int, int]]) -> Markup | None:
     """A mark at some rows and columns, all in one path; None if there are none."""
     right, down, shape = _SHAPES[kind]
     path = "".join(f"M{column + right:g} {row + down:g}{shape}" for row, column in places)
     return element("path", d=path, class_=kind) if path else None
 
 
-def _legend(limit: float, decimals: int, gaps: bool) -> Html:
+def _legend(limit: float, decimals: int, gaps: bool) -> Markup:
     """The scale and what the marks mean."""
     steps = range(-STEPS, STEPS + 1)
     scale = element(
@@ -196,7 +198,7 @@ def _legend(limit: float, decimals: int, gaps: bool) -> Html:
     )
 
 
-def _swatch(kind: str, meaning: str, colour: str | None = None) -> Html:
+def _swatch(kind: str, meaning: str, colour: str | None = None) -> Markup:
     cell = element("rect", width=0.94, height=0.94, class_=colour) if colour else None
     drawn = element("svg", cell, _marks(kind, [(0, 0)]), viewBox="0 0 .94 .94", width=16, height=16, aria_hidden="true")
     return element("span", drawn, f" {meaning}", class_="swatch")

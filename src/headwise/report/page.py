@@ -5,9 +5,11 @@ import hashlib
 import os
 from importlib.resources import files
 
+from jinja2 import Environment
+from markupsafe import Markup
+
 from headwise.files import write_bytes
 from headwise.report.contents import Report
-from headwise.report.html import Html, element, isolated
 from headwise.report.languages import common_section, likeness_section
 from headwise.report.maps import HATCHING, maps_section
 from headwise.report.numbers import number_range, plural
@@ -44,33 +46,21 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
 
 def render(report: Report) -> str:
     """The page as text."""
-    sections = {title: body for title, body in _sections(report).items() if body}
     style = f"{_file('report.css')}{colour_rules()}"
     script = _file("report.js")
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>'),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", report.title),
-        element("style", Html(style)),
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
+    return template.render(
+        report=report,
+        headline=headline(report),
+        sections=[(title, _anchor(title), body) for title, body in _sections(report).items() if body],
+        style=Markup(style),
+        script=Markup(script),
+        policy=Markup(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"),
+        hatching=HATCHING,
     )
-    body = element(
-        "body",
-        _header(report),
-        _contents(list(sections)),
-        element("main", *(_section(title, part) for title, part in sections.items())),
-        element("footer", "Made with headwise."),
-        element("div", id="tip", aria_hidden="true", hidden=True),
-        HATCHING,
-        element("script", Html(script)),
-    )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _sections(report: Report) -> dict[str, Html | None]:
+def _sections(report: Report) -> dict[str, Markup | None]:
     return {
         **{section.title: section.body for section in report.sections},
         f"Values of {report.noun}s": maps_section(report.scores),
@@ -80,18 +70,6 @@ def _sections(report: Report) -> dict[str, Html | None]:
         "Where this comes from": provenance_section(report),
         "How to repeat it": commands_section(report.commands),
     }
-
-
-def _header(report: Report) -> Html:
-    about = Html(" · ".join(isolated(part) for part in (report.model, report.task, report.data) if part))
-    finding = headline(report)
-    return element(
-        "header",
-        element("h1", report.title, dir="auto"),
-        element("p", about, class_="about") if about else None,
-        element("p", finding, class_="headline") if finding else None,
-        element("p", report.note, class_="note", dir="auto") if report.note else None,
-    )
 
 
 def headline(report: Report) -> str:
@@ -104,17 +82,6 @@ def headline(report: Report) -> str:
     found = number_range([len(scores.decided("harmful")) for scores in report.scores.values()])
     of = plural(sizes[0], report.noun) if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], report.noun)}"
     return f"{of} scored in {plural(len(report.scores), 'language')}: {found} of them harmful."
-
-
-def _contents(titles: list[str]) -> Html | None:
-    if len(titles) < 2:
-        return None
-    links = [element("li", element("a", title, href=f"#{_anchor(title)}")) for title in titles]
-    return element("nav", element("ul", *links), aria_label="On this page")
-
-
-def _section(title: str, body: Html) -> Html:
-    return Html(f"\n{element('section', element('h2', title), body, id=_anchor(title))}")
 
 
 def _anchor(title: str) -> str:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from markupsafe import Markup
+
 from headwise.report.contents import Report, ScoringCost, Section
-from headwise.report.html import Html, element, isolated, joined, table_frame
+from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.numbers import count, duration
 from headwise.scores import HeadScores
 
@@ -39,7 +41,7 @@ def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
     return Section(title, joined([table_frame(title, table), below]))
 
 
-def cost_section(costs: tuple[ScoringCost, ...]) -> Html | None:
+def cost_section(costs: tuple[ScoringCost, ...]) -> Markup | None:
     """What scoring cost; None if that is not known."""
     if not costs:
         return None
@@ -53,18 +55,18 @@ def cost_section(costs: tuple[ScoringCost, ...]) -> Html | None:
         "table",
         element("thead", element("tr", *head)),
         element("tbody", *(_cost_row(name, cost, timed) for name, cost in rows)),
-        element("tfoot", _cost_row(Html("Total"), total, timed)) if len(costs) > 1 else None,
+        element("tfoot", _cost_row(Markup("Total"), total, timed)) if len(costs) > 1 else None,
     )
     text = element("p", "One unit is one example through the whole model once.", class_="legend")
     return joined([table_frame("Cost by language", table), text])
 
 
-def _cost_row(name: Html, cost: ScoringCost, timed: bool) -> Html:
+def _cost_row(name: Markup, cost: ScoringCost, timed: bool) -> Markup:
     time = element("td", duration(cost.seconds), class_="number") if timed else None
     return element("tr", element("th", name, scope="row"), element("td", count(cost.units), class_="number"), time)
 
 
-def provenance_section(report: Report) -> Html | None:
+def provenance_section(report: Report) -> Markup | None:
     """Where the figures come from; None if nothing is known."""
     pairs = {"Model": report.model, "Task": report.task, "Data": report.data}
     pairs |= dict(_score_provenance(report.scores)) | dict(report.provenance)
@@ -83,6 +85,6 @@ def _score_provenance(scores: Mapping[str, HeadScores]) -> Iterator[tuple[str, s
     yield "Versions", ", ".join(sorted(versions))
 
 
-def commands_section(commands: tuple[str, ...]) -> Html | None:
+def commands_section(commands: tuple[str, ...]) -> Markup | None:
     """What to type; None if that is not known."""
     return element("pre", "\n".join(commands), tabindex="0") if commands else None

@@ -1,4 +1,4 @@
-"""The config of a run: plain data in a YAML file that a person can read, compared key by key."""
+"""The config of a run: plain data in a YAML file, compared key by key."""
 
 import importlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
+from headwise.typed import read_yaml
 
 #: Name of the file.
 CONFIG = "config.yaml"
@@ -22,7 +23,7 @@ _ABSENT = _Absent()
 
 
 def seeds_of(config: Mapping[str, Any], source: str, several: bool = True) -> list[int]:
-    """The seed of a run, or those of a merged one."""
+    """The seed of a run, or the seeds of a merged run."""
     found = config.get("seed")
     seeds: list[Any] = found if several and isinstance(found, list) else [found]
     # SQLite's whole numbers have 64 bits.
@@ -32,7 +33,7 @@ def seeds_of(config: Mapping[str, Any], source: str, several: bool = True) -> li
 
 
 def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """The config of runs that differ in their seeds, which it lists."""
+    """The config of several runs that differ in their seed only; it lists the seeds."""
     if not configs:
         raise HeadwiseError("merging needs at least one run folder")
     start, common = configs[0]
@@ -50,7 +51,7 @@ def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, A
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two configs differ: the key, with dots down to nested ones, and both values."""
+    """The differences between two configs: the key, with dots for nested keys, and both values."""
     for key in [*one, *(key for key in other if key not in one)]:
         here, there = one.get(key, _ABSENT), other.get(key, _ABSENT)
         if isinstance(here, dict) and isinstance(there, dict):
@@ -60,8 +61,8 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = 
 
 
 def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], extendable: Sequence[str]) -> None:
-    """Make sure that a run is asked what it was asked before, or more where it may be more."""
-    # What kind of run it is comes first: it says more than any of its options.
+    """Check that a config is the stored one, except for numbers that may grow."""
+    # The kind of the run comes first: it explains more than any of its options.
     for key, old, new in sorted(_differences(stored, wanted), key=lambda each: each[0] != "study"):
         numbers = isinstance(old, int | float) and isinstance(new, int | float)
         if key not in extendable or not numbers:
@@ -73,7 +74,7 @@ def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config as it will be read again: lists for tuples, and nothing that a text file cannot hold."""
+    """The config as it will be read back: lists in place of tuples, and only what JSON can hold."""
     try:
         data: dict[str, Any] = json.loads(json.dumps(dict(config), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -82,7 +83,7 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(config: Mapping[str, Any], key: str, folder: Path) -> str:
-    """What a run's config says under a key that every run has, such as its model."""
+    """The text under a key that every run has, such as its model."""
     found = config.get(key)
     if not isinstance(found, str):
         raise HeadwiseError(f"{folder / CONFIG}: {key!r} must be text, not {config.get(key, _ABSENT)!r}: restore it")
@@ -90,39 +91,28 @@ def text_of(config: Mapping[str, Any], key: str, folder: Path) -> str:
 
 
 def languages_of(config: Mapping[str, Any], folder: Path) -> list[str]:
-    """The languages that a run was about."""
+    """The languages of a run."""
     found = config.get("languages", _ABSENT)
     if not isinstance(found, list) or not found or not all(isinstance(code, str) for code in found):
         raise HeadwiseError(f"{folder / CONFIG}: 'languages' must be a list of codes, not {found!r}: restore it")
     return found
 
 
-def _yaml() -> Any:
-    return importlib.import_module("yaml")  # late and untyped: most of what imports runs never reads a config
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """The config of the run in a folder."""
-    yaml, path = _yaml(), folder / CONFIG
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        return read_yaml(folder / CONFIG)
+    except FileNotFoundError:
         raise HeadwiseError(f"{folder}: no run there: it has no {CONFIG}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise HeadwiseError(f"{path}: not YAML: {getattr(error, 'problem', error)}") from None
-    if not isinstance(config, dict):
-        raise HeadwiseError(f"{path}: not the config of a run: it has no keys")
-    return config
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Written beside the old one and renamed; one name will do for that, since a run has one writer."""
+    """Write the config under a temporary name and rename it; one name is enough, because a run has one writer."""
     path = folder / CONFIG
     draft = path.with_suffix(".yaml.new")
     # ASCII alone, because PyYAML does not read every Unicode line break as it wrote it.
-    text = _yaml().safe_dump(dict(config), sort_keys=False)
+    yaml = importlib.import_module("yaml")  # untyped, and late because most of what imports runs writes no config
+    text = yaml.safe_dump(dict(config), sort_keys=False)
     try:
         with draft.open("w", encoding="utf-8") as file:
             file.write(text)

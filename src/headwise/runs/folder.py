@@ -1,29 +1,33 @@
-"""The run folder: what was asked (`config.yaml`), what was found (`journal.sqlite`), and one writer at a time."""
+"""The run folder: its settings (`config.yaml`), its results (`journal.sqlite`), and one writer at a time."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.runs.config import CONFIG, check_same, merged_config, plain, read_config, seeds_of, write_config
 from headwise.runs.journal import Journal, copy_rounds, new_journal, old_journal, read_journal
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 _JOURNAL = "journal.sqlite"
 _LOCK = "writer.lock"
+_HOLDER = "writer.pid"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """An open run folder. Other results go into `folder` beside the journal.
+    """An open run folder. Other results are written to `folder`, beside the journal.
 
     Attributes:
         folder: The folder.
-        config: What the run was asked, as plain data; `seed` is a list where runs were merged.
-        journal: What it has found so far.
+        config: Everything needed to repeat the run, as plain data; `seed` is a list in a merged run.
+        journal: Its results so far.
     """
 
     folder: Path
@@ -38,16 +42,16 @@ def open_run(
     extendable: Sequence[str] = ("budget",),
     settled: bool = False,
 ) -> Iterator[Run]:
-    """Begin a run, or go on with the one in the folder, as its only writer.
+    """Start a run, or continue the one in the folder, as its only writer.
 
-    A run that has recorded nothing yet has nothing to lose: it takes the new config.
+    A run that has recorded nothing yet takes the new config.
 
     Args:
-        folder: Where the run is or will be.
-        config: Everything to repeat the run, as plain data that JSON could hold; `seed` is a whole number.
-        extendable: Keys whose number may be larger than it was when the run began.
-        settled: Whether the config of the run in the folder counts even if no round is recorded, because what it has
-            found is elsewhere.
+        folder: The folder of the run; it is made if it does not exist.
+        config: Everything needed to repeat the run, as plain data that JSON can hold; `seed` is a whole number.
+        extendable: Keys whose number may be larger than when the run started.
+        settled: Keep the config of the run in the folder even if no round is recorded, because its results are in
+            other files.
 
     Raises:
         HeadwiseError: The folder holds a run of another config, another process writes to it, it cannot be
@@ -71,7 +75,7 @@ def open_run(
         if (folder / CONFIG).exists():
             stored = read_config(folder)
             journal = stack.enter_context(old_journal(path, seed))
-            # A study may have scored in the folder before its first round: another kind of run must not take it.
+            # A study may have scored in the folder before its first round; another kind of run must not use it.
             if settled or journal.streams() or stored.get("study") != wanted.get("study"):
                 check_same(folder, stored, wanted, extendable)
         else:
@@ -85,7 +89,7 @@ def open_run(
 
 @contextmanager
 def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
-    """Look into a run without changing it, also while it is being written.
+    """Read a run without changing it, also while another process writes it.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it cannot be read.
@@ -106,7 +110,7 @@ def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
 
 
 def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
-    """Put the rounds of runs that differ in nothing but their seed into a new run folder.
+    """Copy the rounds of runs that differ in their seed only into a new run folder.
 
     Args:
         folders: The runs; a merged run may be merged again.
@@ -138,30 +142,39 @@ def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, with this process as its only writer; a lock ends with the process that holds it."""
+    """Make the folder if it does not exist and hold its lock, which the system releases when the process ends."""
+    from filelock import FileLock  # late: reading a run does not need it
+
+    lock, holder = FileLock(folder / _LOCK, mode=0o644), folder / _HOLDER
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise HeadwiseError(f"{folder}: cannot be written: {error.strerror}: choose another folder") from None
-    try:
-        _take(lock, folder)
+        _take(lock, holder)
         yield
     finally:
-        os.close(lock)
+        if lock.is_locked:
+            holder.unlink(missing_ok=True)
+            lock.release()
 
 
-def _take(lock: int, folder: Path) -> None:
-    import fcntl  # Unix only; reading a run works everywhere
+def _take(lock: "BaseFileLock", holder: Path) -> None:
+    """Take the lock, or name the process that has it."""
+    from filelock import Timeout
 
+    folder = holder.parent
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode()
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+        # Not in the lock file: Windows does not let other processes read a file that is locked.
+        holder.write_text(str(os.getpid()), encoding="utf-8")
+    except Timeout:
         raise HeadwiseError(
-            f"{folder}: the process {holder} is writing to this run: let it end, or choose another folder"
+            f"{folder}: {_writer(holder)} is writing to this run: wait until it ends, or choose another folder"
         ) from None
     except OSError as error:
-        raise HeadwiseError(f"{folder / _LOCK}: cannot be locked: {error.strerror}: choose another folder") from None
+        raise HeadwiseError(f"{folder}: cannot be written: {error.strerror}: choose another folder") from None
+
+
+def _writer(holder: Path) -> str:
+    """The process that holds the lock, for a message."""
+    with suppress(OSError, ValueError):
+        return f"the process {int(holder.read_text(encoding='utf-8'))}"
+    return "another process"  # it has the lock, but has not written its number yet

@@ -1,8 +1,7 @@
-"""The journal of a run: an SQLite file of rounds, each whole or not there."""
+"""The journal of a run: an SQLite file of rounds, each recorded completely or not at all."""
 
 import io
 import sqlite3
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -12,12 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from headwise.errors import HeadwiseError
 
-#: "HEDW": tells our journals from other SQLite files.
+#: "HEDW": distinguishes journals from other SQLite files.
 _APPLICATION = 0x48454457
-_VERSION = 1
+#: Version 1 kept its arrays as .npz files, which are still read.
+_VERSION = 2
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 PRAGMA application_id = {_APPLICATION};
@@ -43,10 +45,10 @@ class Round:
 
     Attributes:
         stream: What the round belongs to, such as a language.
-        number: Its place in the stream, from 0.
+        number: Its position in the stream, from 0.
         first_draw: Index of its first draw.
-        draws: How many draws it took.
-        arrays: What was recorded, by name.
+        draws: Number of draws.
+        arrays: The recorded arrays, by name.
         seed: Seed of the run that it comes from.
     """
 
@@ -60,12 +62,12 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Journal:
-    """The rounds of a run, in streams that do not know of each other.
+    """The rounds of a run, in independent streams.
 
     Attributes:
         path: The file.
-        connection: SQLite's hold on it.
-        seed: Seed of the rounds that are recorded; None where there is nothing to record.
+        connection: The SQLite connection.
+        seed: Seed of the rounds that are recorded; None if the journal is open for reading only.
     """
 
     path: Path
@@ -73,17 +75,18 @@ class Journal:
     seed: int | None
 
     def record(self, stream: str, number: int, arrays: Mapping[str, NDArray[Any]], first_draw: int, draws: int) -> None:
-        """Add a round, whole or not at all; once this returns, a killed process loses nothing of it.
+        """Add a round, completely or not at all; once this returns, the round survives a killed process.
 
         Args:
             stream: What the round belongs to.
-            number: Its place in the stream: `count(stream)`, since rounds are never left out or repeated.
-            arrays: What to keep, of any type but Python objects.
+            number: Its position in the stream, which must be `count(stream)`.
+            arrays: What to keep: numbers and booleans.
             first_draw: Index of its first draw.
-            draws: How many draws it took.
+            draws: Number of draws.
 
         Raises:
-            HeadwiseError: The run is open for reading only, the number is not the next, or the disk is full.
+            HeadwiseError: The run is open for reading only, the number is not the next, an array holds neither numbers
+                nor booleans, or the disk is full.
         """
         if self.seed is None:
             raise HeadwiseError(f"{self.path}: open for reading only: use open_run to record rounds")
@@ -97,8 +100,8 @@ class Journal:
             self.connection.execute(_INSERT, row)
 
     def rounds(self, stream: str) -> Iterator[Round]:
-        """The rounds of a stream in order; those of a merged run one seed after the other."""
-        # One query per round: an open one would hold up the writer's checkpoints for as long as the caller takes.
+        """The rounds of a stream in order; in a merged run, ordered by seed first."""
+        # One query per round: an open query would delay the writer's checkpoints until the caller is done.
         keys = self._rows("SELECT seed, number FROM rounds WHERE stream = ? ORDER BY seed, number", stream)
         query = "SELECT first_draw, draws, arrays, checksum FROM rounds WHERE stream = ? AND seed = ? AND number = ?"
         for seed, number in keys:
@@ -108,7 +111,7 @@ class Journal:
             yield Round(stream, number, first_draw, draws, _unpack(packed), seed)
 
     def once(self, stream: str, measure: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
-        """What the only round of a stream holds: measured and recorded if there is none yet."""
+        """The arrays of the only round of a stream; they are measured and recorded if there is none yet."""
         for kept in self.rounds(stream):
             return kept.arrays
         found = measure()
@@ -116,11 +119,11 @@ class Journal:
         return found
 
     def streams(self) -> tuple[str, ...]:
-        """The names of the streams that have a round, in the order of the alphabet."""
+        """The names of the streams that have a round, in alphabetical order."""
         return tuple(stream for (stream,) in self._rows("SELECT DISTINCT stream FROM rounds ORDER BY stream"))
 
     def count(self, stream: str) -> int:
-        """How many rounds a stream has."""
+        """The number of rounds of a stream."""
         [(count,)] = self._rows("SELECT COUNT(*) FROM rounds WHERE stream = ?", stream)
         return int(count)
 
@@ -131,7 +134,7 @@ class Journal:
 
 @contextmanager
 def new_journal(path: Path, seed: int | None) -> Iterator[Journal]:
-    """The journal of a new run; one that is there already must be what a start cut short has left."""
+    """The journal of a new run; an existing file must be empty, left by a start that was interrupted."""
     with closing(_connect(path, "mode=rwc")) as connection:
         with _explaining(path):
             if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
@@ -145,7 +148,7 @@ def new_journal(path: Path, seed: int | None) -> Iterator[Journal]:
 
 @contextmanager
 def old_journal(path: Path, seed: int) -> Iterator[Journal]:
-    """The journal of a run that goes on."""
+    """The journal of a run that is continued."""
     with closing(_connect(path, "mode=rw")) as connection:
         _prepare(path, connection)
         yield Journal(path, connection, seed)
@@ -153,14 +156,14 @@ def old_journal(path: Path, seed: int) -> Iterator[Journal]:
 
 @contextmanager
 def read_journal(path: Path) -> Iterator[Journal]:
-    """The journal of a run for reading, also while another process writes it."""
+    """The journal of a run, for reading, also while another process writes it."""
     with closing(_connect(path, _options_for_reading(path))) as connection:
         _identify(path, connection)
         yield Journal(path, connection, None)
 
 
 def copy_rounds(source: Journal, target: Journal) -> None:
-    """Add all rounds of a journal to another, in one go."""
+    """Add all rounds of a journal to another in one transaction."""
     with _explaining(target.path), target.connection:
         target.connection.execute("BEGIN IMMEDIATE")
         target.connection.executemany(_INSERT, _all_rows(source))
@@ -172,7 +175,7 @@ def _all_rows(journal: Journal) -> Iterator[Any]:
 
 
 def _options_for_reading(path: Path) -> str:
-    # Not mode=ro: SQLite reads what it cannot write all the same, and a reader who may write tidies up behind itself.
+    # Not mode=ro: SQLite can read files that it cannot write, and a reader that can write removes its temporary files.
     options = "mode=rw"
     with _explaining(path), closing(_connect(path, options)) as connection:
         try:
@@ -180,14 +183,14 @@ def _options_for_reading(path: Path) -> str:
         except sqlite3.OperationalError as error:
             if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
-            # A read-only folder, where SQLite cannot make the file by which it keeps readers and a writer apart.
+            # A read-only folder, where SQLite cannot make the file that coordinates readers and a writer.
             _check_complete(path)
             options = "immutable=1"
     return options
 
 
 def _check_complete(path: Path) -> None:
-    """What a killed writer has left in the write-ahead file would be missing without a word."""
+    """Refuse to read if a killed writer left rounds in the write-ahead file, which would be missing silently."""
     ahead = path.with_name(f"{path.name}-wal")
     if ahead.exists() and ahead.stat().st_size:
         raise HeadwiseError(f"{ahead}: cannot be read in a read-only folder: copy the folder to where you may write")
@@ -201,42 +204,49 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Make the journal ready for writing: readers do not block, and each round is on the disk before the next."""
-    _identify(path, connection)
+    """Prepare the journal for writing: readers do not block it, and each round is on disk before the next."""
+    version = _identify(path, connection)
     with _explaining(path):
+        if version < _VERSION:
+            connection.execute(f"PRAGMA user_version = {_VERSION}")  # an older headwise cannot read what is added now
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
 
-def _identify(path: Path, connection: sqlite3.Connection) -> None:
+def _identify(path: Path, connection: sqlite3.Connection) -> int:
+    """Check that the file is a journal that can be read; its version."""
     with _explaining(path):
         [(application,)] = connection.execute("PRAGMA application_id")
         [(version,)] = connection.execute("PRAGMA user_version")
     if application != _APPLICATION:
         raise _damaged(path, "it lacks headwise's mark")
-    if version != _VERSION:
+    if not 1 <= version <= _VERSION:
         raise HeadwiseError(
-            f"{path}: version {version} of the journal, but this headwise reads version {_VERSION}: update it"
+            f"{path}: version {version} of the journal, but this headwise reads versions 1 to {_VERSION}: "
+            "update headwise"
         )
+    return int(version)
 
 
 @contextmanager
 def _explaining(path: Path) -> Iterator[None]:
-    """Say in a sentence what SQLite has to complain about."""
+    """Turn errors of SQLite into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
         if _code(error) == sqlite3.SQLITE_FULL:
-            raise HeadwiseError(f"{path}: the disk is full: the rounds before are kept; make room and resume") from None
+            raise HeadwiseError(
+                f"{path}: the disk is full: the rounds before are kept; free some space and resume"
+            ) from None
         if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise _damaged(path, str(error)) from None
         raise HeadwiseError(
-            f"{path}: cannot be used: {error}: mend that and resume; the rounds before are kept"
+            f"{path}: cannot be used: {error}: correct that and resume; the rounds before are kept"
         ) from None
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's error code; the upper bits only go into detail."""
+    """The primary error code of SQLite, without the extended bits."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
@@ -245,15 +255,17 @@ def _damaged(path: Path, detail: str) -> HeadwiseError:
 
 
 def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Arrays as the bytes of an .npz file; not by `np.savez`, which would pickle objects and keeps names to itself."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
-                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-    return buffer.getvalue()
+    """Arrays of numbers and booleans as the bytes of a safetensors file."""
+    # In C order: safetensors would write the memory of any other array as it lies, without an error.
+    ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    try:
+        return save(ordered)
+    except SafetensorError as error:
+        raise HeadwiseError(f"a journal keeps arrays of numbers and booleans only: {error}") from None
 
 
 def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:
-    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
+    if packed[8:9] == b"{":  # safetensors: eight bytes for the length of the header, then its JSON
+        return load(packed)
+    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:  # written by version 1
         return dict(archive)

@@ -1,7 +1,5 @@
 """Refining masks: improving a mask step by step on the examples of a problem, with every measurement kept."""
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ import numpy as np
 
 from headwise.draws import Draws
 from headwise.errors import FieldError, HeadwiseError
+from headwise.files import hash_json
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
@@ -200,5 +199,4 @@ class _Search:
         if self.journal is None:
             return compute()
         about = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
-        name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-        return self.journal.once(f"climb {self.problem.language} {game} {name}", compute)
+        return self.journal.once(f"climb {self.problem.language} {game} {hash_json(about)}", compute)

@@ -96,11 +96,11 @@ def run_scoring(
         for language, each in score_languages(plan, problems, run.journal, seconds, progress):
             _save(each.scores, run, f"{language}.json")
             found[language] = each
-        notes += _save_table([each.scores for each in found.values()], run.folder / "scores.parquet")
+        notes += save_scores_table([each.scores for each in found.values()], run.folder / "scores.parquet")
     return ScoringRun(run.folder, found, notes)
 
 
-def _save_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:
+def save_scores_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:
     """Write the parquet table, which only repeats `scores/`; without pyarrow a note says that it is missing."""
     try:
         save_table(scores, path)

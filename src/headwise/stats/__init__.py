@@ -1,9 +1,9 @@
-"""Statistics: how sure a mean, a sign, a difference or a ranking is."""
+"""Statistics: confidence of means and signs, corrections, the bootstrap, rank correlation."""
 
 from headwise.stats.bernstein import EmpiricalBernstein
-from headwise.stats.betting import MeanInterval, SignTest
-from headwise.stats.bootstrap import PairedTest, bootstrap_bands, paired_bootstrap
-from headwise.stats.multiple import Correction, Decision, bh, chance_below, decide
+from headwise.stats.betting import SignTest
+from headwise.stats.bootstrap import PairedTest, bootstrap_bands, bootstrap_interval, paired_bootstrap
+from headwise.stats.multiple import Decision, bh, chance_below, decide
 from headwise.stats.ranks import (
     Correlation,
     clear,
@@ -15,15 +15,14 @@ from headwise.stats.ranks import (
 )
 
 __all__ = [
-    "Correction",
     "Correlation",
     "Decision",
     "EmpiricalBernstein",
-    "MeanInterval",
     "PairedTest",
     "SignTest",
     "bh",
     "bootstrap_bands",
+    "bootstrap_interval",
     "chance_below",
     "clear",
     "decide",

@@ -1,4 +1,4 @@
-"""The empirical Bernstein bound by which Held & Yang stop sampling a head."""
+"""The empirical Bernstein bound with which Held & Yang stop sampling a head."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -15,7 +15,7 @@ class EmpiricalBernstein(Streams):
 
     `radius` is the bound of the paper. It holds at a number of observations that was *fixed beforehand*. Looking at
     it after every observation and stopping once zero is outside, as the paper does, is not covered by its
-    guarantee; `anytime_radius` is, and `SignTest` decides the same with far fewer observations.
+    guarantee; `SignTest` may be looked at after every observation, and needs far fewer of them.
 
     Attributes:
         count: Observations of each player, (players,).
@@ -42,7 +42,7 @@ class EmpiricalBernstein(Streams):
         """The state after more observations.
 
         Args:
-            players: Whose each observation is, (observations,).
+            players: The player of each observation, (observations,).
             values: The observations, (observations,).
         """
         count, mean, squares = self.count.copy(), self.mean.copy(), self.squares.copy()
@@ -55,25 +55,17 @@ class EmpiricalBernstein(Streams):
 
     @property
     def variance(self) -> Array:
-        """σ², the mean squared distance from the mean, as the bound takes it, (players,)."""
+        """σ², the mean squared distance from the mean, (players,)."""
         return self.squares / np.maximum(self.count, 1)
 
     def radius(self, value_range: ArrayLike, error_rate: ArrayLike) -> Array:
         """`σ·sqrt(2·ln(3/δ)/t) + 3·R·ln(3/δ)/t`, (players,); infinite before the first observation.
 
         Args:
-            value_range: R, the largest less the smallest possible observation (the paper takes 1).
-            error_rate: δ, the chance that the mean is further away than this.
+            value_range: R, the largest minus the smallest possible observation (1 in the paper).
+            error_rate: δ, the probability that the mean is further away.
         """
         t = np.maximum(self.count, 1)
         odds = np.log(3 / np.asarray(error_rate, dtype=np.float64))
         radius = np.sqrt(self.variance * 2 * odds / t) + 3 * np.asarray(value_range) * odds / t
         return np.where(self.count > 0, radius, np.inf)
-
-    def anytime_radius(self, value_range: ArrayLike, error_rate: ArrayLike) -> Array:
-        """The radius that holds at all times at once, and so may be looked at after every observation.
-
-        At time t it is allowed the share `δ/(t·(t+1))` of the error rate, and these add up to δ.
-        """
-        t = np.maximum(self.count, 1).astype(np.float64)
-        return self.radius(value_range, np.asarray(error_rate) / (t * (t + 1)))

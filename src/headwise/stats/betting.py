@@ -1,4 +1,4 @@
-"""Confidence by betting: tests and intervals for bounded means that hold whenever one looks.
+"""Tests by betting: the sign of a bounded mean, valid however often one looks.
 
 After Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024).
 """
@@ -19,37 +19,33 @@ _BETS = np.concatenate([[0.99], 0.5 ** np.arange(1.0, 11.0)])  # (bets,)
 # What each bet starts with: as 1, 1/2, 1/3, ... The large ones, which decide early, would feel an even split most.
 _SHARES = 1 / np.arange(1, len(_BETS) + 1) / (1 / np.arange(1, len(_BETS) + 1)).sum()  # (bets,)
 
-# The largest bet of the interval, on observations scaled to [0, 1]; the paper suggests 1/2 or 3/4.
-_LARGEST = 0.75
-
 # e to the power of more than this is infinite.
 _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
 class SignTest(Streams):
-    """Evidence that each player's mean is below or above zero, to be looked at as often as one likes.
+    """Evidence that each player's mean is below or above zero, valid however often one looks.
 
-    Against "the mean is at most 0" a gambler starts with 1 and stakes a share of what it has on each observation x,
-    so that its wealth is a product of `1 + bet·x`, and never grows in expectation if the claim is true: wealth is an
-    e-value, and the chance that it *ever* reaches `1/α` is at most α (Ville). Which bet is best depends on the mean
-    and the variance, so the 1 is split over gamblers with a grid of bets: their wealth together is again a fair game,
-    comes within a small factor of what the best of them would have made alone, and needs no tuning. As many others
-    bet on `-x`.
+    Against "the mean is at most 0" a gambler starts with 1 and bets a share of its wealth on each observation x. Its
+    wealth is a product of `1 + bet·x` and does not grow in expectation if the claim is true: it is an e-value, and the
+    probability that it *ever* reaches `1/α` is at most α (Ville). The best bet depends on the mean and the variance, so
+    the 1 is split between gamblers with a grid of bets. Their total wealth is an e-value too, is within a small factor
+    of the best gambler's, and needs no tuning. The same number of gamblers bet on `-x`.
 
     The range of the observations should be as tight as is *known*: no bet may lose everything on the worst possible
-    observation, so a wide range holds back the bets even if such observations never come.
+    observation, so a wide range keeps the bets small even if such observations never occur.
 
-    What is needed of a stream: given everything before, of all players, each observation has the same mean, as it has
-    if examples are drawn *with* replacement. Observations of different players may depend on each other, and a
-    player may be left out from any time on for any reason found in what was seen before.
+    Assumption: given all earlier observations of all players, each observation has the same mean, as it has if examples
+    are drawn *with* replacement. Observations of different players may depend on each other, and the observation of a
+    player may stop at any time for a reason found in earlier observations.
 
     Attributes:
         count: Observations of each player, (players,).
         low: Smallest possible observation, below 0, (players,).
         high: Largest possible observation, above 0, (players,).
-        wealth: Logarithm of each gambler's wealth, (2, players, bets): first those who bet on a mean below zero.
-        best: The largest logarithm that the wealth of a side together ever had, at least 0, (2, players).
+        wealth: Logarithm of each gambler's wealth, (2, players, bets); first those who bet on a mean below zero.
+        best: Logarithm of the largest total wealth of each side so far, at least 0, (2, players).
 
     Example:
         >>> test = SignTest.start(players=2, low=-1, high=1)
@@ -69,12 +65,12 @@ class SignTest(Streams):
         """Nothing observed yet.
 
         Args:
-            players: How many players there are.
-            low: Smallest possible observation, for all or for each.
-            high: Largest possible observation, for all or for each.
+            players: Number of players.
+            low: Smallest possible observation, one for all players or one for each.
+            high: Largest possible observation, one for all players or one for each.
 
         Raises:
-            HeadwiseError: The range does not hold zero inside.
+            HeadwiseError: Zero is not inside the range.
         """
         smallest, largest = per_player(low, players), per_player(high, players)
         fits = np.isfinite(largest - smallest) & (smallest < 0) & (largest > 0)
@@ -91,8 +87,8 @@ class SignTest(Streams):
         """The state after more observations.
 
         Args:
-            players: Whose each observation is, (observations,).
-            values: The observations, (observations,), in the order they were made for each player.
+            players: The player of each observation, (observations,).
+            values: The observations, (observations,), in order for each player.
 
         Raises:
             HeadwiseError: An observation is out of its range.
@@ -112,123 +108,12 @@ class SignTest(Streams):
         """The evidence for a mean below zero and for one above, (players,) each.
 
         Args:
-            best: The largest that each ever was, in place of what it is now. One over it is a p-value at all times
-                (at most 1), fit for Bonferroni and Holm; e-BH and closed testing need what it is now.
+            best: The largest value so far, in place of the present one. One over it is a p-value at all times
+                (at most 1), as Holm's procedure needs it.
         """
         log = self.best if best else _log_sum(self.wealth)
         harmful, helpful = np.exp(np.minimum(log, _LARGEST_EXPONENT))
         return harmful, helpful
-
-
-@dataclass(frozen=True, eq=False)
-class MeanInterval(Streams):
-    """An interval for each player's mean that holds at all times at once: the predictable plug-in empirical Bernstein.
-
-    Theorem 2 of Waudby-Smith & Ramdas: with observations scaled to [0, 1], bets λ chosen from earlier observations,
-    μ̂ and σ̂² their running mean and variance,
-
-        Σλx/Σλ ± (ln(2/α) + Σ(x − μ̂)²·ψ(λ)) / Σλ,   ψ(λ) = −ln(1 − λ) − λ,
-        λ = min(sqrt(2·ln(2/α) / (σ̂²·t·ln(1 + t))), 3/4).
-
-    The chance that the mean is *ever* outside is at most α for each player; for all of n players together, ask for
-    α/n. `SignTest` needs fewer observations for the sign alone, and the two need not agree at the border.
-
-    Attributes:
-        count: Observations of each player, (players,).
-        low: Smallest possible observation, (players,).
-        high: Largest possible observation, (players,).
-        error_rate: α, (players,).
-        total: Sum of the scaled observations, (players,).
-        squares: Summed squared distances of each from the running mean that includes it, (players,).
-        stakes: Sum of the bets, (players,).
-        gains: Sum of bets times scaled observations, (players,).
-        costs: Sum of the squared distances from the mean before each, times ψ of its bet, (players,).
-
-    Example:
-        >>> interval = MeanInterval.start(players=1, low=-1, high=1, error_rate=0.1)
-        >>> low, high = interval.update([0] * 1000, [0.25, 0.75] * 500).interval()
-        >>> f"{low[0]:.2f} to {high[0]:.2f}"
-        '0.47 to 0.53'
-    """
-
-    low: Array
-    high: Array
-    error_rate: Array
-    total: Array
-    squares: Array
-    stakes: Array
-    gains: Array
-    costs: Array
-
-    @classmethod
-    def start(cls, players: int, low: ArrayLike, high: ArrayLike, error_rate: ArrayLike) -> Self:
-        """Nothing observed yet.
-
-        Args:
-            players: How many players there are.
-            low: Smallest possible observation, for all or for each.
-            high: Largest possible observation, for all or for each.
-            error_rate: Chance that a player's mean is ever outside its interval, for all or for each.
-
-        Raises:
-            HeadwiseError: The range is empty, or the error rate is not between 0 and 1.
-        """
-        smallest, largest, rate = (per_player(value, players) for value in (low, high, error_rate))
-        fits = np.isfinite(largest - smallest) & (smallest < largest)
-        if not fits.all():
-            at = int(np.argmin(fits))
-            raise HeadwiseError(f"an interval needs a finite range, not [{smallest[at]}, {largest[at]}]")
-        if not ((rate > 0) & (rate < 1)).all():
-            raise HeadwiseError(f"an error rate is between 0 and 1, not {rate.min()} to {rate.max()}")
-        sums = [np.zeros(players) for _ in range(5)]
-        return cls(np.zeros(players, dtype=np.int64), smallest, largest, rate, *sums)
-
-    def update(self, players: ArrayLike, values: ArrayLike) -> Self:
-        """The state after more observations.
-
-        Args:
-            players: Whose each observation is, (observations,).
-            values: The observations, (observations,), in the order they were made for each player.
-
-        Raises:
-            HeadwiseError: An observation is out of its range.
-        """
-        count, sums = self.count.copy(), np.stack([self.total, self.squares, self.stakes, self.gains, self.costs])
-        for who, x in in_turns(players, values, len(count)):
-            low, high = self.low[who], self.high[who]
-            scaled = (inside(x, low, high) - low) / (high - low)
-            count[who] += 1
-            t, odds = count[who].astype(np.float64), np.log(2 / self.error_rate[who])
-            sums[:, who] = self._observed(scaled, t, odds, sums[:, who])
-        return type(self)(count, self.low, self.high, self.error_rate, *sums)
-
-    @staticmethod
-    def _observed(x: Array, t: Array, odds: Array, sums: Array) -> Array:
-        """The five sums after one more observation, the t-th of its player."""
-        total, squares, stakes, gains, costs = sums
-        # A half seen with variance a quarter before anything else: the mean and variance start somewhere.
-        mean_before, variance_before = (0.5 + total) / t, (0.25 + squares) / t
-        bet = np.minimum(np.sqrt(2 * odds / (variance_before * t * np.log(1 + t))), _LARGEST)
-        mean_after = (0.5 + total + x) / (t + 1)
-        return np.stack(
-            [
-                total + x,
-                squares + (x - mean_after) ** 2,
-                stakes + bet,
-                gains + bet * x,
-                costs + (x - mean_before) ** 2 * (-np.log1p(-bet) - bet),
-            ]
-        )
-
-    def interval(self) -> tuple[Array, Array]:
-        """The ends of every player's interval, (players,) each; the whole range before the first observation."""
-        seen = self.count > 0
-        stakes = np.where(seen, self.stakes, 1.0)
-        centre = self.gains / stakes
-        radius = np.where(seen, (np.log(2 / self.error_rate) + self.costs) / stakes, np.inf)
-        width = self.high - self.low
-        low, high = (self.low + width * np.clip(centre + sign * radius, 0, 1) for sign in (-1, 1))
-        return low, high
 
 
 def _log_sum(wealth: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The bootstrap: how sure is a metric, and is one system better than another, or were the examples kind to it?"""
+"""The bootstrap over examples: the interval of a metric, and the difference between two systems."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ import numpy as np
 from headwise.errors import HeadwiseError
 from headwise.stats.streams import Array
 
-# Numbers held at once for a chunk of resamples: 32 MB of counts.
+# Number of counts in memory for a chunk of resamples: 32 MB.
 _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How a system differs from its base.
+    """The difference between a system and its base.
 
     Attributes:
-        difference: The system's metric less the base's, on all examples.
+        difference: The metric of the system minus that of the base, on all examples.
         low: Lower end of the percentile interval of the difference.
         high: Its upper end.
         p_value: Two-sided, `min(1, 2·(1 + flips)/(1 + resamples))`, where a flip is a resample whose difference is
             zero or has the other sign; the ones keep it above zero. It is 1 if there is no difference.
-        resamples: How many times the examples were drawn.
+        resamples: Number of resamples.
     """
 
     difference: float
@@ -42,16 +42,16 @@ def paired_bootstrap(
 ) -> tuple[PairedTest, ...]:
     """Compare systems with one base on the same resamples of the same examples.
 
-    As many examples as there are get drawn with replacement, every system is measured on those, and the base is
-    taken off: how often the sign of the whole difference is not found again says how little it can be trusted.
+    Each resample draws as many examples as there are, with replacement, and measures every system and the base on them.
+    The P value counts the resamples in which the difference does not have the sign that it has on all examples.
 
     Args:
         base: What each example adds to the base's metric, (examples, statistics).
-        systems: The same of every other system, (examples, statistics) each, the examples in the same order.
+        systems: The same for every other system, (examples, statistics) each, with the examples in the same order.
         value: The metric of summed statistics, (..., statistics) to (...).
-        resamples: How many times the examples are drawn.
-        confidence: How much of the resampled differences the interval holds.
-        seed: Seed of the draws; with the same examples it gives the same draws.
+        resamples: Number of resamples.
+        confidence: Share of the resampled differences inside the interval.
+        seed: Seed of the draws; the same seed and number of examples give the same draws.
 
     Returns:
         One test per system.
@@ -76,6 +76,30 @@ def paired_bootstrap(
     )
 
 
+def bootstrap_interval(
+    statistics: Array, value: Callable[[Array], Array], resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """The 95% percentile interval of a metric when examples are drawn with replacement.
+
+    Args:
+        statistics: What each example adds to the metric, (examples, statistics).
+        value: The metric of summed statistics, (..., statistics) to (...).
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Raises:
+        HeadwiseError: There are no examples or no resamples.
+
+    Example:
+        >>> right = np.array([[1.0, 1.0]] * 60 + [[0.0, 1.0]] * 40)
+        >>> low, high = bootstrap_interval(right, lambda totals: totals[..., 0] / totals[..., 1])
+        >>> 0.45 < low < 0.55 < 0.65 < high < 0.75
+        True
+    """
+    low, high = bootstrap_bands([statistics], value, resamples, seed=seed)
+    return float(low[0]), float(high[0])
+
+
 def bootstrap_bands(
     systems: Sequence[Array],
     value: Callable[[Array], Array],
@@ -88,9 +112,9 @@ def bootstrap_bands(
     Args:
         systems: What each example adds to the metric of each system, (examples, statistics) each.
         value: The metric of summed statistics, (..., statistics) to (...).
-        resamples: How many times the examples are drawn.
-        confidence: How much of the resampled metrics an interval holds.
-        seed: Seed of the draws; with the same examples it gives the same draws.
+        resamples: Number of resamples.
+        confidence: Share of the resampled metrics inside an interval.
+        seed: Seed of the draws; the same seed and number of examples give the same draws.
 
     Returns:
         The lower and the upper ends, (systems,) each.

@@ -1,4 +1,4 @@
-"""How alike two sets of values are: in rank, in sign, in which heads they pick."""
+"""Agreement of two sets of values: in rank, in sign, in the heads that they select."""
 
 import math
 from collections.abc import Collection, Hashable, Sequence
@@ -16,12 +16,12 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A correlation and the interval around it.
+    """A correlation and its interval.
 
     Attributes:
         rho: The correlation; NaN if either side is constant.
         low: Lower end of the interval.
-        high: Its upper end.
+        high: Upper end of the interval.
     """
 
     rho: float
@@ -34,8 +34,8 @@ class SignAgreement:
     """How often two sets of values agree in sign.
 
     Attributes:
-        share: Share of the players compared that have the same sign in both; NaN if none were.
-        compared: How many were compared.
+        share: Share of the compared players that have the same sign in both; NaN if none were compared.
+        compared: Number of compared players.
     """
 
     share: float
@@ -43,7 +43,7 @@ class SignAgreement:
 
 
 def ranks(values: ArrayLike) -> Array:
-    """Ranks from 1, equal values sharing their mean rank, (values,).
+    """Ranks from 1; equal values get their mean rank, (values,).
 
     Raises:
         HeadwiseError: A value is not a number.
@@ -54,19 +54,20 @@ def ranks(values: ArrayLike) -> Array:
     """
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or np.isnan(vector).any():
-        raise HeadwiseError("only a list of numbers can be ranked, none of them missing")
-    _, group, sizes = np.unique(vector, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[group])
+        raise HeadwiseError("ranks need a list of numbers, none of them missing")
+    from scipy.stats import rankdata  # type: ignore[import-untyped]  # late: it takes about a second to import
+
+    return np.asarray(rankdata(vector))
 
 
 def spearman(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Correlation:
     """Spearman's rank correlation of two sets of values for the same players.
 
     The interval is Fisher's, `tanh(artanh ρ ± z·sqrt((1 + ρ²/2)/(n − 3)))`, with the standard error of Bonett & Wright
-    (2000). It takes the players for a sample of many; with fewer than 4 it says nothing, and ±1 gives it no width.
+    (2000). It treats the players as a sample. With fewer than 4 players it is [−1, 1], and at ρ = ±1 it has no width.
 
     Raises:
-        HeadwiseError: The two are not of one length.
+        HeadwiseError: The two differ in length.
 
     Example:
         >>> found = spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])
@@ -83,10 +84,10 @@ def spearman(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Correlatio
 
 
 def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
-    """Spearman's rank correlation of every two of some vectors, (vectors, vectors); NaN with a constant one.
+    """Spearman's rank correlation of every pair of vectors, (vectors, vectors); NaN where one is constant.
 
     Raises:
-        HeadwiseError: The vectors are not of one length, or that is less than 2.
+        HeadwiseError: The vectors differ in length, or have fewer than 2 values.
 
     Example:
         >>> spearman_matrix([[1, 2, 3], [10, 20, 30], [3, 2, 1]]).tolist()
@@ -95,6 +96,7 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
     lengths = {np.size(vector) for vector in vectors}
     if len(lengths) != 1 or min(lengths) < 2:
         raise HeadwiseError(f"a correlation needs vectors of one length, at least 2, found {sorted(lengths)}")
+    # Not scipy.stats.spearmanr: it returns a number for two vectors, and warns about constant ones.
     centred = np.stack([ranks(vector) for vector in vectors])  # (vectors, players)
     centred -= centred.mean(axis=1, keepdims=True)
     products = centred @ centred.T
@@ -106,11 +108,11 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
 def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, seed: int = 0) -> float:
     """Two-sided P-value of Spearman's rank correlation: how often shuffled values correlate as much, or more.
 
-    It is `(1 + as many)/(1 + resamples)`, and 1 if either side is constant. It holds for few values too, where
-    Fisher's interval is rough.
+    It is `(1 + count)/(1 + resamples)`, and 1 if either side is constant. It is valid for few values too, where
+    Fisher's interval is only approximate.
 
     Raises:
-        HeadwiseError: The two are not of one length, or there are no resamples.
+        HeadwiseError: The two differ in length, or there are no resamples.
 
     Example:
         >>> permutation_p_value([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7]) < 0.01
@@ -121,13 +123,13 @@ def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, see
         raise HeadwiseError(f"a P-value needs vectors of one length and at least one resample, found {sizes}")
     left, right = ranks(a) - (np.size(a) + 1) / 2, ranks(b) - (np.size(b) + 1) / 2
     shuffled = np.random.default_rng(seed).permuted(np.tile(left, (resamples, 1)), axis=1)  # (resamples, values)
-    # Ranks are multiples of 1/2, so that sums are exact and ties count as they should.
+    # Ranks are multiples of 1/2, so sums are exact and ties are counted correctly.
     as_many = int((np.abs(shuffled @ right) >= abs(left @ right)).sum())
     return (1 + as_many) / (1 + resamples)
 
 
 def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
-    """What two sets share ÷ what they hold together; 1 if both are empty.
+    """Size of the intersection ÷ size of the union of two sets; 1 if both are empty.
 
     Example:
         >>> jaccard({"encoder.0.1", "encoder.2.3"}, {"encoder.0.1"})
@@ -138,7 +140,7 @@ def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
 
 
 def clear(values: ArrayLike, stderr: ArrayLike, times: float = 3.0) -> Flags:
-    """Which values are further from zero than some times their standard error, (players,); not those without one.
+    """Which values are further from zero than `times` standard errors, (players,); False without a standard error.
 
     Example:
         >>> clear([0.4, -0.4, 0.4], [0.1, 0.2, float("nan")]).tolist()
@@ -148,16 +150,15 @@ def clear(values: ArrayLike, stderr: ArrayLike, times: float = 3.0) -> Flags:
 
 
 def sign_agreement(a: ArrayLike, b: ArrayLike, where: ArrayLike) -> SignAgreement:
-    """How often two sets of values agree in sign, over the players of which it makes sense to ask.
+    """How often two sets of values agree in sign, over some of the players.
 
     Args:
         a: Values of every player, (players,).
-        b: Other values of the same, (players,); a zero agrees with nothing but a zero.
-        where: Which players to compare, such as `clear(b, stderr)` if `b` is the reference, or the players that are
-            clear in both.
+        b: Other values of the same players, (players,); zero agrees with zero only.
+        where: Which players to compare, such as `clear(b, stderr)` if `b` is the reference.
 
     Raises:
-        HeadwiseError: The three are not of one length.
+        HeadwiseError: The three differ in length.
 
     Example:
         >>> sign_agreement([0.4, -0.4, 0.1], [0.5, 0.5, -0.1], where=[True, True, False])

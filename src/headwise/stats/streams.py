@@ -1,9 +1,8 @@
-"""Streams of observations: one per player, each of its own length, arriving in batches."""
+"""Streams of observations: one per player, of different lengths, arriving in batches."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,13 +12,13 @@ from headwise.errors import HeadwiseError
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# How far rounding may carry an observation out of its range, as a share of the range.
+# How far rounding may move an observation out of its range, as a share of the range.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """What is remembered of every player's stream; `update` of a subclass makes the next one.
+    """The state of every player's stream; `update` of a subclass returns the next state.
 
     Attributes:
         count: Observations of each player so far, (players,).
@@ -27,38 +26,22 @@ class Streams:
 
     count: Indices
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything there is to remember, as arrays by name."""
-        return {field.name: getattr(self, field.name).copy() for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The state that `arrays` described, to the last bit.
-
-        Raises:
-            HeadwiseError: An array is missing.
-        """
-        names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in arrays]:
-            raise HeadwiseError(f"the saved {cls.__name__} lacks {missing[0]!r}")
-        return cls(**{name: np.array(arrays[name]) for name in names})
-
 
 def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tuple[Indices, Array]]:
-    """Deal observations out in turns: in each, a player has at most one, and every player keeps its order.
+    """Split observations into turns: each player has at most one per turn, and its observations keep their order.
 
-    Whatever is computed turn by turn therefore does not depend on how the observations came in batches.
+    What is computed turn by turn therefore does not depend on how the observations were batched.
 
     Args:
-        players: Whose each observation is, (observations,).
+        players: The player of each observation, (observations,).
         values: The observations, (observations,).
-        count: How many players there are.
+        count: Number of players.
 
     Yields:
-        The players of a turn, each once, and their observations.
+        The players of a turn and their observations.
 
     Raises:
-        HeadwiseError: The two do not fit each other, or an index is no player's.
+        HeadwiseError: The two differ in length, or an index is not that of a player.
 
     Example:
         >>> [(who.tolist(), x.tolist()) for who, x in in_turns([0, 1, 0], [0.1, 0.2, 0.3], count=2)]
@@ -73,7 +56,7 @@ def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tupl
         raise HeadwiseError(f"players are numbered from 0 to {count - 1}, found {who.min()} to {who.max()}")
     order = np.argsort(who, kind="stable")
     grouped = who[order]
-    turn = np.arange(len(who)) - np.searchsorted(grouped, grouped)  # how many of its player's came before
+    turn = np.arange(len(who)) - np.searchsorted(grouped, grouped)  # number of earlier observations of the same player
     by_turn = order[np.argsort(turn, kind="stable")]
     ends = np.cumsum(np.bincount(turn))
     for start, end in pairwise([0, *ends.tolist()]):
@@ -82,10 +65,10 @@ def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tupl
 
 
 def inside(x: Array, low: Array, high: Array) -> Array:
-    """The observations, with rounding errors at the ends of their range taken off.
+    """The observations, clipped to their range where rounding moved them out of it.
 
     Raises:
-        HeadwiseError: One is out of its range, or not a number: no bound would hold.
+        HeadwiseError: An observation is out of its range or not a number, so that no bound would hold.
     """
     slack = _ROUNDING * (high - low)
     fits = (low - slack <= x) & (x <= high + slack)
@@ -96,5 +79,5 @@ def inside(x: Array, low: Array, high: Array) -> Array:
 
 
 def per_player(value: ArrayLike, players: int) -> Array:
-    """A number for all players, or one for each, as an array (players,)."""
+    """One number for all players, or one number per player, as an array (players,)."""
     return np.broadcast_to(np.asarray(value, dtype=np.float64), (players,)).copy()

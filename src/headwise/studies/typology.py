@@ -20,29 +20,32 @@ from headwise.errors import HeadwiseError
 KINDS = ("syntactic", "genetic", "geographic", "phonological", "inventory", "featural")
 #: Distances to one language, by language and kind; None where it is not known.
 Distances = dict[str, dict[str, float | None]]
-# ISO 639-1 to 639-3, where it is the code under which URIEL knows most: of Croatian, Serbian and Bosnian that is
-# Serbo-Croatian, of all Norwegian `nor`; Chinese, Arabic, Swahili and the like are the macrolanguages.
-_CODES = """
-af afr am amh ar ara as asm az aze be bel bg bul bn ben br bre bs hbs ca cat cs ces cy cym da dan de deu el ell en eng
-eo epo es spa et est eu eus fa fas fi fin fo fao fr fra fy fry ga gle gd gla gl glg gn grn gu guj ha hau he heb hi hin
-hr hbs ht hat hu hun hy hye id ind ig ibo is isl it ita ja jpn jv jav ka kat kk kaz km khm kn kan ko kor ku kur ky kir
-la lat lb ltz ln lin lo lao lt lit lv lav mg mlg mi mri mk mkd ml mal mn mon mr mar ms msa mt mlt my mya nb nor ne nep
-nl nld nn nor no nor or ori pa pan pl pol ps pus pt por qu que ro ron ru rus rw kin sa san sd snd si sin sk slk sl slv
-sn sna so som sq sqi sr hbs su sun sv swe sw swa ta tam te tel tg tgk th tha tk tuk tl tgl tn tsn tr tur tt tat ug uig
-uk ukr ur urd uz uzb vi vie wo wol xh xho yi yid yo yor zh zho zu zul
-"""
-_ISO: dict[str, str] = dict(re.findall(r"\b(\w\w) (\w{3})\b", _CODES))
+#: Languages that URIEL describes best under the code of a macrolanguage: Serbo-Croatian, and Norwegian.
+_IN_URIEL = {"bs": "hbs", "hr": "hbs", "sr": "hbs", "nb": "nor", "nn": "nor"}
 
 
 def iso_code(language: str) -> str | None:
-    """The ISO 639-3 code of a language, whatever treebank, script or country follows it; None if it is not known.
+    """The ISO 639-3 code of a language, without treebank, script or country; None if the language is unknown.
+
+    Raises:
+        HeadwiseError: The package `langcodes` is not installed.
 
     Example:
         >>> iso_code("de_pud"), iso_code("zh-TW"), iso_code("yue"), iso_code("xx")
         ('deu', 'zho', 'yue', None)
     """
     code = _leading(language)
-    return code if len(code) == 3 else _ISO.get(code)
+    if code in _IN_URIEL:
+        return _IN_URIEL[code]
+    try:
+        from langcodes import Language  # late: only this study needs it
+    except ImportError:
+        raise HeadwiseError("language codes need the package 'langcodes': pip install 'headwise[cli]'") from None
+    try:
+        # Not normalized: that would turn Tagalog into Filipino.
+        return Language.get(code, normalize=False).to_alpha3()
+    except (LookupError, ValueError):
+        return None
 
 
 def _leading(language: str) -> str:

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
+from headwise.stats import bootstrap_interval
 from headwise.tasks.encoding import Batch, Encoded, make_batch, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
-from headwise.tasks.metrics import Accuracy, Array, bootstrap_interval
+from headwise.tasks.metrics import Accuracy, Array
 
 Normalise = Literal["none", "tokens", "bytes"]
 

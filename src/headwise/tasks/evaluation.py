@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from headwise.data.examples import Example
+from headwise.stats import bootstrap_interval
 from headwise.tasks.encoding import Batch, Encoded, pack_by_length
-from headwise.tasks.metrics import Array, bootstrap_interval
+from headwise.tasks.metrics import Array
 from headwise.tasks.task import Task
 
 #: Padded tokens in one forward pass: large enough to keep the cores busy, small enough for their caches.

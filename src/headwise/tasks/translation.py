@@ -12,10 +12,11 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
+from headwise.stats import bootstrap_interval
 from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
-from headwise.tasks.metrics import Array, bootstrap_interval
+from headwise.tasks.metrics import Array
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
 
 #: Read and written tokens of one batch, over all beams: writing goes token by token, so many rows at once pay.

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headwise.errors import HeadwiseError
-from headwise.files import new_folder, write_json
+from headwise.files import hash_json, new_folder, write_json
 from headwise.masks import HeadMask
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
@@ -40,8 +40,8 @@ def identify_run(
     off = (mask.kind, *mask.off) if mask is not None and mask.off else ()  # all on is as good as no mask
     return {
         "model": _hash_weights(model),
-        "task": _hash_json([*parts, metric]),
-        "mask": _hash_json(off),
+        "task": hash_json([*parts, metric]),
+        "mask": hash_json(off),
         "training examples": _hash_examples(train),
         "dev examples": _hash_examples(dev),
     }
@@ -109,8 +109,4 @@ def _hash_weights(model: Any) -> str:
 
 
 def _hash_examples(encoded: Sequence[Encoded]) -> str:
-    return _hash_json([[getattr(each, part.name) for part in dataclasses.fields(each)] for each in encoded])
-
-
-def _hash_json(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return hash_json([[getattr(each, part.name) for part in dataclasses.fields(each)] for each in encoded])
