@@ -110,7 +110,7 @@ class DawdlerRounds:
         time.sleep(float(os.environ.get("PAUSE", "0")))
         draws, players = Draws(self.seed), len(self.problem.players)
         masks = draws.coalitions(first_draw, DRAWS, players)
-        values = self.engine.values(masks, draws.examples(first_draw, DRAWS, len(self.problem.examples)))
+        values = self.engine.values(masks, draws.examples(first_draw, DRAWS, len(self.problem.examples))).values
         signed = values.numpy().astype(np.float64)[:, None] * np.where(masks, 1.0, -1.0)
         found = {"total": signed.sum(0), "squares": (signed**2).sum(0), "units": np.array(float(DRAWS))}
         return found, DRAWS

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headwise import HeadwiseError
-from headwise.engine import group_players
+from headwise.engine import players_from_groups
 from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, ProbabilityGame
 from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Estimand
@@ -74,7 +74,7 @@ def test_a_layer_that_writes_nothing_is_worth_nothing() -> None:
     model: Any = problem.model
     with torch.no_grad():
         model.electra.encoder.layer[1].attention.output.dense.weight.zero_()
-    asked = replace(problem, players=group_players(problem.heads, groups))
+    asked = replace(problem, players=players_from_groups(problem.heads, groups))
     found = score(Exact(), asked, Budget())
     assert found.value[0] == pytest.approx(0, abs=1e-6)
     assert found.decision[0] == "undecided"

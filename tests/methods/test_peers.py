@@ -167,7 +167,7 @@ def test_a_problem_is_a_game_of_shapiq() -> None:
     found = shapiq.ExactComputer(n_players=4, game=game)("SV")
     truth = score(Exact(), problem, Budget())
     assert from_interactions(found, problem).values() == pytest.approx(truth.values(), abs=1e-9)
-    assert game.values.engine.cost.units > 0
+    assert game.values.cost.units > 0
     assert game([("g0", "g2")]) == game(np.array([[True, False, True, False]]))
 
 

@@ -36,7 +36,7 @@ def paper_loop(problem: SimulatedProblem, seed: int, rounds: int) -> tuple[list[
                 continue
             values = []
             for coalition in [mask, without] if known is None else [without]:
-                rows = engine.values(np.tile(coalition, (len(everyone), 1)), everyone)
+                rows = engine.values(np.tile(coalition, (len(everyone), 1)), everyone).values
                 values.append(float(rows.double().mean()))
                 valued += 1
             before = values[0] if known is None else known

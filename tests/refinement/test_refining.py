@@ -63,7 +63,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_measured(
         refine_mask(problem, start, plan, opened.journal, stop)
     whole = refine_mask(problem, start, plan)
     assert run() == whole
-    monkeypatch.setattr("headwise.engine.Engine.gradients", None)  # all is known by now
+    monkeypatch.setattr("headwise.engine.LocalEngine.gradients", None)  # all is known by now
     assert run() == whole
 
 
@@ -122,7 +122,7 @@ def test_other_examples_than_those_that_were_scored_are_refused(world: Path) -> 
 
 def test_a_run_is_refined_once(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = refine_run(world / "run")
-    monkeypatch.setattr("headwise.engine.Engine.gradients", None)
+    monkeypatch.setattr("headwise.engine.LocalEngine.gradients", None)
     assert refine_run(world / "run") == found
 
 

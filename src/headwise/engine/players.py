@@ -12,7 +12,7 @@ from headwise.architectures import Stack
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, Players
 
-KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
+GATE_KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class PlayerSet:
     def __len__(self) -> int:
         return len(self.names)
 
-    def gates(self, masks: Tensor) -> dict[Players, Tensor]:
-        """The gates of each kind, (rows, gates), that masks (rows, players) stand for."""
-        always = masks.new_ones((len(masks), 1))
-        padded = torch.cat([masks, always], dim=1).float()  # an owner of -1 is the last column
+    def gates(self, values: Tensor) -> dict[Players, Tensor]:
+        """The gates of each kind, (rows, gates), given those of players, (rows, players)."""
+        always = values.new_ones((len(values), 1))
+        padded = torch.cat([values, always], dim=1).float()  # an owner of -1 is the last column
         return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
 
     def collect(self, gradients: Mapping[Players, Tensor]) -> Tensor:
@@ -71,7 +71,7 @@ def kv_groups(heads: HeadMap) -> PlayerSet:
     return PlayerSet(tuple(names), {"heads": tuple(owners)})
 
 
-def group_players(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
+def players_from_groups(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
     """Any grouping: each player holds the heads, blocks or layers of a list, whatever their kinds.
 
     Args:
@@ -88,7 +88,7 @@ def group_players(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> Player
                 raise HeadwiseError(f"{member} is in two groups, {list(groups)[owner[member]]!r} and {group!r}")
             owner[member] = index
     owners: dict[Players, tuple[int, ...]] = {
-        kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in KINDS
+        kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in GATE_KINDS
     }
     if owner:
         raise HeadwiseError(f"{next(iter(owner))} is no head, feed-forward block or layer of {heads.model}")

@@ -22,7 +22,7 @@ def write_rows(
     game: WritingGame,
     examples: ExampleSet,
     players: PlayerSet,
-    on: NDArray[np.bool_],
+    on: NDArray[Any],
     index: NDArray[np.int64],
 ) -> tuple[Tensor, int]:
     """The statistics of rows, (rows, statistics), and how many distinct rows were written.
@@ -34,7 +34,7 @@ def write_rows(
         raise HeadwiseError(f"the game {game.name!r} needs the task 'translation', not {examples.task.name!r}")
     if len(players.owners) > 1:
         raise HeadwiseError("written texts take players of one kind: heads, ffn or layers")
-    keys = np.concatenate([index[:, None], np.packbits(on, axis=1)], axis=1)
+    keys = np.concatenate([index[:, None], np.packbits(on, axis=1) if on.dtype == bool else on], axis=1)
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     ((kind, gates),) = players.gates(torch.from_numpy(on[first])).items()
     pairs = [cast(EncodedPair, examples.encoded[example]) for example in index[first]]

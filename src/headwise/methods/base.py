@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from headwise.engine import Engine, EngineSettings, ExampleSet, PlayerSet
+from headwise.engine import Engine, EngineFactory, EngineSettings, ExampleSet, LocalEngine, PlayerSet
 from headwise.errors import HeadwiseError
 from headwise.games import Game
 from headwise.heads import HeadMap
@@ -65,7 +65,8 @@ class Problem:
         estimand: Which average of marginals.
         language: Language of the examples.
         data: Fingerprint of the examples.
-        settings: How the engine works.
+        settings: How engines work.
+        make_engine: What makes engines.
     """
 
     model: nn.Module
@@ -77,10 +78,11 @@ class Problem:
     language: str | None = None
     data: str | None = None
     settings: EngineSettings = field(default_factory=EngineSettings)
+    make_engine: EngineFactory = LocalEngine
 
     def engine(self, game: Game | None = None) -> Engine:
-        """An engine for the problem's game, or another one."""
-        return Engine(self.model, self.heads, game or self.game, self.examples, self.players, self.settings)
+        """An engine for the problem's game, or for another game."""
+        return self.make_engine(self.model, self.heads, game or self.game, self.examples, self.players, self.settings)
 
     @cached_property
     def smallest(self) -> int:

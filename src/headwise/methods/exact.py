@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.results import UNDECIDED, make_scores
@@ -56,7 +57,7 @@ class ExactRounds:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+        self.problem, self.engine = problem, problem.engine()
         self.values: Array | None = None
 
     @property
@@ -67,20 +68,21 @@ class ExactRounds:
     @property
     def next_units(self) -> float:
         """Every coalition on every example."""
-        return float(2 ** len(self.problem.players) * len(self.problem.examples))
+        return self.engine.most_units(2 ** len(self.problem.players) * len(self.problem.examples))
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - nothing is drawn
         """Value every coalition."""
-        engine, game = self.problem.engine(), self.problem.game
+        game, cost = self.problem.game, EngineCost()
         masks = all_coalitions(len(self.problem.players))
         found = []
         for examples in _chunks(len(self.problem.examples), max(1, _ROWS // len(masks))):
             # Example by example, because rows of one example share most of their work.
-            rows = engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
-            found.append(rows.reshape(len(examples), len(masks), game.statistics))
+            rows = self.engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
+            found.append(rows.values.reshape(len(examples), len(masks), game.statistics))
+            cost += rows.cost
         statistics = torch.cat(found).numpy()  # (examples, coalitions, statistics)
         values = [game.corpus(statistics[:, each].astype(np.float64)) for each in range(len(masks))]
-        return {"values": np.array(values), "units": np.array(engine.cost.units)}, 0
+        return {"values": np.array(values), "units": np.array(cost.units)}, 0
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the values of all coalitions."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.draws import Draws
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.results import UNDECIDED, make_scores
@@ -59,7 +58,7 @@ class ScreenRounds:
     @property
     def next_units(self) -> float:
         """A forward and a backward pass for each coalition."""
-        return 2.0 * self.method.bases
+        return self.engine.most_units(self.method.bases, gradients=True)
 
     @property
     def word(self) -> str:
@@ -71,10 +70,11 @@ class ScreenRounds:
         n, count, draws = len(self.problem.players), self.method.bases, Draws(self.seed, "stars")
         bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
         index = draws.examples(first_draw, count, len(self.problem.examples))
-        self.engine.cost = Cost()  # from nothing: a resumed run must sum the same numbers
-        _, slopes = self.engine.gradients(bases, index)
-        worth = star_weights(bases, self.problem.smallest) * slopes.numpy().astype(np.float64)  # (bases, players)
-        units = np.array(self.engine.cost.units)
+        found = self.engine.gradients(bases, index)
+        worth = star_weights(bases, self.problem.smallest) * found.gradients.numpy().astype(
+            np.float64
+        )  # (bases, players)
+        units = np.array(found.cost.units)
         return {"count": np.array(count), "total": worth.sum(0), "squares": (worth**2).sum(0), "units": units}, count
 
     def absorb(self, arrays: Arrays) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
@@ -55,7 +54,8 @@ class MichelRounds:
     @property
     def next_units(self) -> float:
         """A forward and a backward pass for each example."""
-        return 2.0 * min(self.method.examples, len(self.problem.examples) - self.count)
+        left = len(self.problem.examples) - self.count
+        return self.engine.most_units(min(self.method.examples, left), gradients=True)
 
     @property
     def word(self) -> str:
@@ -65,12 +65,11 @@ class MichelRounds:
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The gradients of the next examples."""
         index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
-        self.engine.cost = Cost()  # from nothing: a resumed run must sum the same numbers
-        _, slopes = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
-        size = np.abs(slopes.numpy().astype(np.float64))  # (examples, players)
-        units = np.array(self.engine.cost.units)
-        found = {"count": np.array(len(index)), "total": size.sum(0), "squares": (size**2).sum(0), "units": units}
-        return found, len(index)
+        found = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
+        size = np.abs(found.gradients.numpy().astype(np.float64))  # (examples, players)
+        units = np.array(found.cost.units)
+        arrays = {"count": np.array(len(index)), "total": size.sum(0), "squares": (size**2).sum(0), "units": units}
+        return arrays, len(index)
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in a round's sums."""

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.draws import Draws
+from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.coalitions import value_coalitions
 from headwise.methods.permutation import mean_and_error
 from headwise.methods.results import UNDECIDED, make_scores
 from headwise.methods.tmab import draw_sample
@@ -45,7 +47,7 @@ class CoalitionValues:
         self.sample = None if fresh else draw_sample(seed, examples, self.total)
         self.size = examples if self.sample is None else len(self.sample)
         self.draws = Draws(seed, "peers")
-        self.asked = 0
+        self.asked, self.cost = 0, EngineCost()
 
     def __call__(self, masks: NDArray[np.bool_]) -> Array:
         """The worth of coalitions (coalitions, players), or of a single one (players,), as (coalitions,)."""
@@ -55,10 +57,9 @@ class CoalitionValues:
             index = self.draws.examples(self.asked * self.size, count * self.size, self.total)
         else:
             index = np.tile(self.sample, count)
-        self.asked += count
-        rows = self.engine.values(np.repeat(masks, self.size, axis=0), index)
-        statistics = rows.double().numpy().reshape(count, self.size, self.game.statistics)
-        return np.array([self.game.corpus(each) for each in statistics])
+        found, cost = value_coalitions(self.engine, self.game, masks, index.reshape(count, self.size))
+        self.asked, self.cost = self.asked + count, self.cost + cost
+        return found
 
 
 class _Peer(Protocol):
@@ -244,7 +245,7 @@ class PeerRounds:
         seed = self._seed(first_draw)
         values = CoalitionValues(self.problem, self.method.examples_per_coalition, seed, self.method.fresh)
         found = self.method.solve(values, len(self.problem.players), self.coalitions, seed)
-        units = np.array(values.engine.cost.units)
+        units = np.array(values.cost.units)
         return {"values": found, "coalitions": np.array(values.asked), "units": units}, values.asked
 
     def _seed(self, first_draw: int) -> int:
@@ -288,7 +289,7 @@ def shapiq_game(problem: Problem, examples_per_coalition: int = 32, seed: int = 
         fresh: New examples for every coalition in place of one sample for all.
 
     Returns:
-        The game, worth nothing for the empty coalition. Its `values.engine.cost` says what it has cost.
+        The game, worth nothing for the empty coalition. Its `values.cost` is what it has cost so far.
 
     Raises:
         HeadwiseError: shapiq is missing.
