@@ -26,8 +26,6 @@ from headwise.stats import bh, chance_below
 
 #: Expected share of players without harm among those that go for being likely harmful.
 FALSE_SHARE = 0.1
-#: Methods whose values, with their standard errors, do not say how likely a player is harmful, and what these are.
-_UNFIT = {"gradient-screen": "biased", "michel": "without a sign", "random": "drawn by chance"}
 
 
 def harmful_mask(scores: HeadScores, heads: HeadMap) -> HeadMask:
@@ -63,10 +61,10 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_S
     if not 0 < false_share < 1:
         raise HeadwiseError(f"a share of false ones is between 0 and 1, not {false_share}")
     if not tells_likely(scores):
-        method = scores.provenance.method
+        reason = "biased" if scores.provenance.signed else "without a sign"
         raise HeadwiseError(
-            f"the values of {method} are {_UNFIT[method]} and do not say what is likely harmful: take a number of the "
-            "lowest (--count, or --share) in place of --likely"
+            f"the values of {scores.provenance.method} are {reason} and do not say what is likely harmful: take a "
+            "number of the lowest (--count, or --share) in place of --likely"
         )
     likely = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
     return _without(scores, heads, [name for name, low in zip(scores.players, likely, strict=True) if low])
@@ -74,7 +72,7 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_S
 
 def tells_likely(scores: HeadScores) -> bool:
     """Whether `likely_mask` takes the scores: their values are estimates without bias of what players add."""
-    return scores.provenance.method not in _UNFIT
+    return scores.provenance.signed and scores.provenance.unbiased
 
 
 def lowest_mask(scores: HeadScores, heads: HeadMap, count: int) -> HeadMask:

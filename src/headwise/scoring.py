@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
-import numpy as np
-
 from headwise.data.choosing import choose_examples, language_codes
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
@@ -23,8 +21,7 @@ from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, Players, find_heads, hash_weights
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Estimand, Method, Problem, find_method, score, version_of
-from headwise.methods.base import Arrays, Rounds
+from headwise.methods import Budget, Estimand, Method, Problem, find_method, method_class, run_method
 from headwise.models import load_model, load_tokenizer
 from headwise.results import REFINED
 from headwise.rules import harmful_mask
@@ -164,7 +161,7 @@ def run_scoring(
         HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
     """
     pyarrow_modules()  # a missing package must not show only at the end
-    method = find_method(plan.method, **_options(plan))
+    method = plan_method(plan)
     problems, notes = make_problems(plan, trust_remote_code)
     with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
         found = dict(_score_each(plan, method, problems, run, seconds, progress))
@@ -269,10 +266,12 @@ def _require(option: str, value: str, known: Sequence[str]) -> None:
         raise HeadwiseError(f"{option} is one of {', '.join(known)}, not {value!r}")
 
 
-def _options(plan: ScoringPlan) -> dict[str, Any]:
-    """A method's options; those that have to know beforehand what they may spend are told."""
-    named = {str(name): value for name, value in plan.options.items()}  # a plan's YAML may have any names
-    return {"units": plan.budget, **named} if plan.method in ("shapiq", "captum") else named
+def plan_method(plan: ScoringPlan) -> Method:
+    """The method of a plan with its options; a method that has to know its budget beforehand is given the plan's."""
+    options = {str(name): value for name, value in plan.options.items()}  # names in a plan's YAML may be numbers
+    if method_class(plan.method).needs_units:
+        options = {"units": plan.budget, **options}
+    return find_method(plan.method, **options)
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
@@ -282,8 +281,8 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
     return {
         **dataclasses.asdict(plan),
         "languages": list(problems),
-        "options": {name: value for name, value in options.items() if name != "name"},
-        "version": version_of(method),
+        "options": options,
+        "version": method.version,
         "estimand": first.estimand.name,
         "fingerprint": first.heads.fingerprint,
         "weights": hash_weights(first.model),
@@ -302,11 +301,10 @@ def _score_each(
     """Score one language after the other and write what is found."""
     start, total = time.monotonic(), int(plan.budget * len(problems))
     for done, (language, problem) in enumerate(problems.items()):
-        timed = _Timed(method)
         budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
         show = functools.partial(_show, progress, language, int(plan.budget * done), total)
-        scores = score(timed, problem, budget, plan.seed, run.journal, language, show)
-        rounds = timed.rounds
+        found = run_method(method, problem, budget, plan.seed, run.journal, language, show)
+        rounds, scores = found.rounds, found.scores
         if not (rounds.done or run.journal.count(language)):
             raise HeadwiseError(
                 f"--budget: {plan.budget:g} units do not pay for the first round of {method.name}, which may take "
@@ -315,7 +313,7 @@ def _score_each(
         _save(scores, problem.heads, run.folder, f"{language}.json")
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
         show(plan.budget, plan.budget, rounds.word)
-        yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
+        yield language, LanguageScores(scores, found.seconds, len(problem.examples), problem.examples.cut, finished)
 
 
 def _save(scores: HeadScores, heads: HeadMap, folder: Path, name: str) -> None:
@@ -335,46 +333,3 @@ def _time_left(seconds: float | None, start: float, languages: int) -> float | N
 def _show(progress: Advance | None, language: str, before: int, total: int, units: float, _: float, word: str) -> None:
     if progress is not None:
         progress(before + int(units), total, f"{language}: {word}")
-
-
-class _TimedRounds:
-    """Rounds that keep how long they took with what they found, so that a resumed run knows it too."""
-
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds, self.seconds = rounds, 0.0
-
-    @property
-    def done(self) -> bool:
-        return self._rounds.done
-
-    @property
-    def next_units(self) -> float:
-        return self._rounds.next_units
-
-    @property
-    def word(self) -> str:
-        return self._rounds.word
-
-    def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        start = time.perf_counter()
-        arrays, draws = self._rounds.draw(first_draw)
-        return {**arrays, "seconds": np.array(time.perf_counter() - start)}, draws
-
-    def absorb(self, arrays: Arrays) -> None:
-        self.seconds += float(arrays["seconds"])
-        self._rounds.absorb(arrays)
-
-    def scores(self, units: float, seed: int) -> HeadScores:
-        return self._rounds.scores(units, seed)
-
-
-class _Timed:
-    """A method whose rounds are timed."""
-
-    def __init__(self, method: Method) -> None:
-        self._method, self.name = method, method.name
-        self.rounds: _TimedRounds
-
-    def start(self, problem: Problem, seed: int) -> _TimedRounds:
-        self.rounds = _TimedRounds(self._method.start(problem, seed))
-        return self.rounds

