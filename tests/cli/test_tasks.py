@@ -17,9 +17,9 @@ from transformers import AutoModelForTokenClassification, BertModel, PreTrainedT
 
 from headwise import HeadMask, find_heads
 from headwise.cli import tasks as cli
-from headwise.tasks.dispatch import Measurement
+from headwise.data.examples import UPOS
+from headwise.engine.evaluation import Measurement
 from headwise.tasks.evaluation import Evaluation
-from headwise.tasks.task import UPOS
 from tests.cli.running import run
 from tests.families import BY_NAME
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
 from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
-from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, MarginGame, ProbabilityGame, writing_game
+from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, writing_game
 from headwise.heads import Players
+from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 from tests.engine.worlds import ANSWERING, make_engine, plain_statistics, plain_values, random_rows, tiny_tokenizer
@@ -120,7 +121,7 @@ def test_flips_are_the_values_of_the_flipped_masks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "game", [AccuracyGame(), MarginGame(), LikelihoodGame(), EntityGame(("O", "B-X", "I-X", "B-Y", "I-Y"))]
+    "game", [AccuracyGame(), MarginGame(), LikelihoodGame(), MetricGame(EntityF1(("O", "B-X", "I-X", "B-Y", "I-Y")))]
 )
 def test_every_game_gives_its_statistics(game: AccuracyGame) -> None:
     engine = make_engine(BY_NAME["xlm-roberta"], game)

@@ -73,7 +73,7 @@ def random_rows(engine: LocalEngine, rows: int, seed: int = 0) -> tuple[NDArray[
     return masks[order], index[order]
 
 
-def plain_statistics(engine: LocalEngine, mask: NDArray[np.bool_] | Tensor, example: int) -> Tensor:
+def plain_statistics(engine: LocalEngine, mask: NDArray[Any] | Tensor, example: int) -> Tensor:
     """One row by one forward pass of one example under `gated`, (statistics,)."""
     examples = engine.examples
     batch = examples.task.make_batch(engine.model, examples.encoded, [example], examples.pad_id)
@@ -90,7 +90,7 @@ def plain_statistics(engine: LocalEngine, mask: NDArray[np.bool_] | Tensor, exam
     return engine.game.measure(answers)[0]
 
 
-def plain_values(engine: LocalEngine, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Tensor:
+def plain_values(engine: LocalEngine, masks: NDArray[Any], index: NDArray[np.int64]) -> Tensor:
     """The values of rows, each by a forward pass of its own."""
     with torch.no_grad():
         rows = [plain_statistics(engine, mask, int(example)) for mask, example in zip(masks, index, strict=True)]

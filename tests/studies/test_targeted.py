@@ -11,6 +11,7 @@ import pytest
 
 from headwise import HeadMask, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
+from headwise.engine.evaluation import evaluate
 from headwise.files import write_json
 from headwise.methods.results import UNDECIDED
 from headwise.rules import mask_without
@@ -20,7 +21,7 @@ from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStu
 from headwise.studies.reading import load_study
 from headwise.studies.study import save_tables, show_cell
 from headwise.studies.targeted import players_off, random_mask
-from headwise.tasks import evaluate, find_task
+from headwise.tasks import find_task
 from tests.families import BY_NAME
 from tests.scoring_world import save_data, save_model
 

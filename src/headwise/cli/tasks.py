@@ -20,6 +20,7 @@ from headwise.data.choosing import language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
+from headwise.engine.evaluation import Measurement, measure
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.gates import gated
@@ -31,7 +32,7 @@ from headwise.models.defaults import default_folder_of
 from headwise.pruning import save_pruned
 from headwise.scores import number
 from headwise.tasks import Task, find_task, labels_of
-from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, fit_to, measure, task_of
+from headwise.tasks.dispatch import TEXT_TASKS, check_tokenizer, fit_to, task_of
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import TASKS, Piece
 from headwise.tasks.tuning import TuneSettings, tune

@@ -1,7 +1,7 @@
 """The engine's protocol: what rows are worth, a row being gates and an example. Every answer carries its own cost."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -142,9 +142,7 @@ class EngineFactory(Protocol):
         """An engine for a game."""
 
 
-def check_rows(
-    gates: Gates, index: Index, players: int, examples: int
-) -> tuple[NDArray[np.bool_] | NDArray[np.float32], NDArray[np.int64]]:
+def check_rows(gates: Gates, index: Index, players: int, examples: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Gates and example numbers of rows as arrays: gates as float32 if they are real numbers, else as booleans.
 
     Raises:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.engine.prefix import Level
-from headwise.tasks.encoding import Batch
+from headwise.tasks.encoding import Batch, split_batches
 
 #: A batch with this many tokens keeps the device busy: it takes no rows that bring its padding above this share.
 ENOUGH_TOKENS = 512
@@ -58,20 +58,8 @@ def pack_rows(
         token_budget: Most padded tokens of a batch; a row longer than it is a batch of its own.
     """
     order = np.lexsort((*_gate_keys(gates[:, np.argsort(depths, kind="stable")]), examples, -lengths[examples]))
-    sizes = lengths[examples[order]]  # longest first
-    start = 0
-    while start < len(order):
-        most = max(1, int(token_budget // sizes[start]))
-        stop = start + _batch_size(sizes[start : start + most])
-        yield Pack(order[start:stop], examples[order[start:stop]])
-        start = stop
-
-
-def _batch_size(sizes: NDArray[np.int64]) -> int:
-    """The number of rows to take, given rows with the longest first: all, or fewer if the rest adds much padding."""
-    padded = sizes[0] * np.arange(1, len(sizes) + 1)  # tokens of the first row, the first two, ...
-    wasteful = (padded - np.cumsum(sizes) > MOST_PADDING * padded) & (padded - sizes[0] >= ENOUGH_TOKENS)
-    return int(np.argmax(wasteful)) if wasteful.any() else len(sizes)
+    for part in split_batches(lengths[examples[order]], token_budget, MOST_PADDING, ENOUGH_TOKENS):
+        yield Pack(order[part], examples[order[part]])
 
 
 def fewest_rows(token_budget: int, longest: int) -> int:

@@ -56,7 +56,7 @@ class LocalEngine:
         self.heads = heads or find_heads(model)
         self.game = game
         self.examples = examples
-        self.players = players or players_of(self.heads)
+        self.players = players_of(self.heads) if players is None else players
         self.settings = settings or EngineSettings()
         self._narrower: tuple[tuple[str, ...], LocalEngine] | None = None
 
@@ -67,7 +67,7 @@ class LocalEngine:
             return self._written(self.game, on, index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
-        if saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
+        if absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
             return self._narrowed_values(absent, on, index)
         found, cost = torch.zeros(len(index), self.game.statistics), EngineCost()
         with torch.inference_mode(), self._evaluating():
@@ -138,7 +138,7 @@ class LocalEngine:
         plain = self.settings.bfloat16 and self._device.type == "cpu" and short
         return sdpa_kernel(SDPBackend.MATH) if plain else nullcontext()
 
-    def _checked(self, gates: Gates, index: Index) -> tuple[Any, NDArray[np.int64]]:
+    def _checked(self, gates: Gates, index: Index) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return check_rows(gates, index, len(self.players), len(self.examples))
 
     def packs(self, on: NDArray[Any], index: NDArray[np.int64], token_bytes: int | None = None) -> Iterator[Pack]:
@@ -162,7 +162,7 @@ class LocalEngine:
         levels = find_levels(on[pack.rows], self._depths, len(self.heads.layers), pack.examples, share)
         gates = {kind: each.to(device) for kind, each in gates.items()}
         with (
-            run_as_tree(self.model, self.heads, gates, levels, root),
+            run_as_tree(self.model, self.heads, gates, levels, root) if levels else nullcontext(),
             torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16),
         ):
             logits = self.model(**batch.inputs(device), **self._call).logits
@@ -184,6 +184,10 @@ class LocalEngine:
     ) -> EngineCost:
         """What a batch cost."""
         source, target = self.examples.lengths[pack.examples], self.examples.target_lengths[pack.examples]
+        if not levels:  # layers are not known: a row is one unit
+            tokens, rows = float(source.sum()), len(pack.rows)
+            padding = rows * float(source.max()) - tokens
+            return EngineCost(rows, float(rows), rows, tokens=tokens, padding=padding, seconds=seconds)
         passes, tokens, padded, flops = 0, 0, 0, 0.0
         for level, work in zip(levels, self._work, strict=True):
             first = level.first.numpy()

@@ -1,6 +1,6 @@
 """Players: which gates are turned off together, and how deep in the model each of them is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,22 @@ def players_of(heads: HeadMap, kind: Players = "heads") -> PlayerSet:
     """Every head, feed-forward block or layer a player of its own."""
     names = heads.players(kind)
     return PlayerSet(names, {kind: tuple(range(len(names)))})
+
+
+def players_of_kinds(heads: HeadMap, kinds: Collection[Players]) -> PlayerSet:
+    """Every gate of several kinds as a player.
+
+    Args:
+        heads: The model's head map.
+        kinds: The kinds.
+    """
+    names: list[str] = []
+    owners: dict[Players, tuple[int, ...]] = {}
+    for kind in GATE_KINDS:
+        if kind in kinds:
+            owners[kind] = tuple(range(len(names), len(names) + len(heads.players(kind))))
+            names.extend(heads.players(kind))
+    return PlayerSet(tuple(names), owners)
 
 
 def kv_groups(heads: HeadMap) -> PlayerSet:

@@ -2,9 +2,10 @@
 
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
-from headwise.games.entities import EntityGame
 from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+from headwise.games.metric import MetricGame
 from headwise.games.writing import WritingGame, writing_game
+from headwise.tasks.metrics import EntityF1
 
 GAMES = ("accuracy", "probability", "log-likelihood", "margin", "f1")
 
@@ -12,10 +13,10 @@ __all__ = [
     "GAMES",
     "AccuracyGame",
     "Answers",
-    "EntityGame",
     "Game",
     "LikelihoodGame",
     "MarginGame",
+    "MetricGame",
     "ProbabilityGame",
     "WritingGame",
     "find_game",
@@ -44,7 +45,7 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> Game:
         case "margin":
             return MarginGame()
         case "f1" if labels:
-            return EntityGame(labels)
+            return MetricGame(EntityF1(labels))
         case "f1":
             raise HeadwiseError("the game 'f1' needs the labels of its task")
     raise HeadwiseError(f"there is no game {name!r}: choose one of {', '.join(GAMES)}")

@@ -163,4 +163,4 @@ def _line(plan: IterativePlan, bench: Bench, language: str, ranking: str, rankin
 
 def _descend(bench: Bench, language: str, scores: HeadScores, points: Sequence[int]) -> list[Array]:
     """What each test example adds to the metric at each point, (examples, statistics) each."""
-    return [bench.statistics(language, lowest_mask(scores, bench.heads, removed)) for removed in points]
+    return bench.measure(language, [(lowest_mask(scores, bench.heads, removed), None) for removed in points])

@@ -6,7 +6,6 @@ same number of heads by chance (ten times), and as many as are harmful by Michel
 masks need no scores of the language itself: the source language's (zero-shot), and one of all together (pooled).
 """
 
-import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from headwise.results import SCORING
 from headwise.rules import harmful_mask, likely_mask, lowest_mask, mask_without, tells_likely
 from headwise.runs import Journal, open_run, read_run
 from headwise.scores import HeadScores
-from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems
+from headwise.scoring import Advance, ScoringPlan, ScoringRun, make_problems, plan_method
 from headwise.studies.asking import plan_config, score_heads, study_languages
 from headwise.studies.outcomes import FIGURES, LanguageOutcome, Outcome, TargetedStudy
 from headwise.studies.pooled import pool_languages, pooled_mask
@@ -142,7 +141,7 @@ def choose_masks(
 def _pool(plan: TargetedPlan, heads: HeadMap, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
     """The mask that all languages share, from the rounds of all of them."""
     scores = scored.scores
-    method = find_method(plan.scoring.method, **plan.scoring.options)
+    method = plan_method(plan.scoring)
     with read_run(scored.folder) as run:
         pooled = pool_languages(scores, method, problems, run.journal, plan.scoring.seed)
     return pooled_mask(pooled, heads, next(iter(scores.values())))
@@ -158,20 +157,29 @@ def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = 
 def _judge(
     plan: TargetedPlan, bench: Bench, language: str, masks: Mapping[str, HeadMask], scores: HeadScores
 ) -> LanguageOutcome:
-    """Measure one language under all masks."""
-    base = bench.statistics(language)
-    outcomes = {}
-    for name, mask in masks.items():
-        statistics = bench.statistics(language, mask)
-        test = bench.compare(base, statistics, plan.resamples)
-        outcomes[name] = Outcome(bench.value(statistics), len(mask.off), test)
+    """Measure one language under all masks, which share the work of the engine."""
     sizes = {"targeted": len(scores.decided("harmful"))}
     if "refined" in masks:
         sizes["refined"] = players_off(masks["refined"], scores, bench.heads)
-    judge = functools.partial(_judge_random, plan, bench, language, base)
-    randoms = {
-        kind: tuple(judge(random_mask(scores, bench.heads, size, seed), seed) for seed in range(plan.randoms))
+    count = len(bench.judge(language).examples)
+    drawn = {
+        (kind, seed): (random_mask(scores, bench.heads, size, seed), _random_places(plan, seed, count))
         for kind, size in sizes.items()
+        for seed in range(plan.randoms)
+    }
+    controls = {key: (mask, only) for key, (mask, only) in drawn.items() if mask.off}
+    wanted = [(None, None), *((mask, None) for mask in masks.values()), *controls.values()]
+    base, *measured = bench.measure(language, wanted)
+    outcomes = {
+        name: Outcome(bench.value(found), len(mask.off), bench.compare(base, found, plan.resamples))
+        for (name, mask), found in zip(masks.items(), measured[: len(masks)], strict=True)
+    }
+    values = {
+        key: _random_value(bench, base, found, only)
+        for (key, (_, only)), found in zip(controls.items(), measured[len(masks) :], strict=True)
+    }
+    randoms = {
+        kind: tuple(values.get((kind, seed), bench.value(base)) for seed in range(plan.randoms)) for kind in sizes
     }
     return LanguageOutcome(bench.value(base), len(base), outcomes, randoms)
 
@@ -182,15 +190,16 @@ def players_off(mask: HeadMask, scores: HeadScores, heads: HeadMap) -> int:
     return sum(gone.issuperset(mask_without(heads, [name], scores.kind).off) for name in scores.players)
 
 
-def _judge_random(plan: TargetedPlan, bench: Bench, language: str, base: Array, mask: HeadMask, seed: int) -> float:
+def _random_value(bench: Bench, base: Array, found: Array, only: list[int] | None) -> float:
     """The metric under one random mask, by its difference to the base on the examples that it is judged on."""
-    if not mask.off:
-        return bench.value(base)
-    if plan.random_examples is None or plan.random_examples >= len(base):
-        return bench.value(bench.statistics(language, mask))
-    only = np.sort(np.random.default_rng([seed, 11]).permutation(len(base))[: plan.random_examples])
-    found = bench.statistics(language, mask, only.tolist())
-    return bench.value(base) + bench.value(found) - bench.value(base[only])
+    return bench.value(found) if only is None else bench.value(base) + bench.value(found) - bench.value(base[only])
+
+
+def _random_places(plan: TargetedPlan, seed: int, count: int) -> list[int] | None:
+    """The test examples that a random mask is judged on, None for all."""
+    if plan.random_examples is None or plan.random_examples >= count:
+        return None
+    return np.sort(np.random.default_rng([seed, 11]).permutation(count)[: plan.random_examples]).tolist()
 
 
 def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:

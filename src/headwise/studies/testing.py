@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.opening import open_dataset
+from headwise.engine.evaluation import MaskJudge
 from headwise.errors import HeadwiseError
-from headwise.gates import gated
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
 from headwise.runs import Journal
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest, bootstrap_bands, paired_bootstrap
-from headwise.tasks import Task, evaluate
+from headwise.tasks import Task
 from headwise.tasks.dispatch import task_of
 from headwise.tasks.task import Piece
 
@@ -42,7 +42,7 @@ class Bench:
         data: The data.
         split: The split that is judged on: never one that masks were made from.
         journal: Where measurements are kept, so that nothing is measured twice.
-        limit: At most so many examples of each language, the first ones; None for all.
+        limit: Most examples of each language, the first ones; None for all.
     """
 
     model: Any
@@ -58,20 +58,42 @@ class Bench:
         """The model's head map."""
         return find_heads(self.model)
 
+    @functools.cached_property
+    def _judges(self) -> dict[str, MaskJudge]:
+        return {}
+
+    def judge(self, language: str) -> MaskJudge:
+        """What measures masks in a language; its examples are encoded once."""
+        if language not in self._judges:
+            examples = self.data.examples(language, self.split)[: self.limit]
+            self._judges[language] = MaskJudge(self.model, self.heads, self.task, examples, self.tokenizer, language)
+        return self._judges[language]
+
     def statistics(self, language: str, mask: HeadMask | None = None, only: Sequence[int] | None = None) -> Array:
-        """What each test example adds to the metric under a mask, (examples, statistics); only some, if told so."""
-        chosen = mask or HeadMask.full(self.heads)
-        examples = self.data.examples(language, self.split)[: self.limit]
-        if only is not None:
-            examples = tuple(examples[place] for place in only)
+        """What each test example, or each of only some, adds to the metric under a mask, (examples, statistics)."""
+        [found] = self.measure(language, [(mask, only)])
+        return found
 
-        def measure() -> dict[str, Array]:
-            with gated(self.model, chosen, heads=self.heads):
-                return {"statistics": evaluate(self.model, self.task, examples, self.tokenizer).statistics}
+    def measure(self, language: str, masks: Sequence[tuple[HeadMask | None, Sequence[int] | None]]) -> list[Array]:
+        """What test examples add to the metric under masks, (examples, statistics) each; kept in the journal.
 
-        # The examples are part of the name: data that changed since are measured anew.
-        kept = self.journal.once(f"{self.split} {language} {_name(chosen, examples)}", measure)
-        return np.asarray(kept["statistics"])
+        Args:
+            language: The language.
+            masks: Masks, None for the whole model, and for each the numbers of the examples, None for all.
+        """
+        judge = self.judge(language)
+        whole = range(len(judge.examples))
+        rows = [(mask or HeadMask.full(self.heads), whole if only is None else only) for mask, only in masks]
+        # The examples are part of the name: data that have changed are measured again.
+        names = [
+            f"{self.split} {language} {_name(mask, [judge.examples[place] for place in only])}" for mask, only in rows
+        ]
+        missing = {name: row for name, row in zip(names, rows, strict=True) if not self.journal.count(name)}
+        if missing:
+            found = judge.measure([mask for mask, _ in missing.values()], [only for _, only in missing.values()])
+            for name, statistics in zip(missing, found.statistics, strict=True):
+                self.journal.record(name, 0, {"statistics": statistics}, first_draw=0, draws=0)
+        return [np.asarray(kept.arrays["statistics"]) for name in names for kept in self.journal.rounds(name)]
 
     def value(self, statistics: Array) -> float:
         """The metric, in percent."""

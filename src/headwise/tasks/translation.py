@@ -15,7 +15,7 @@ from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
-from headwise.tasks.metrics import Array, bootstrap_interval
+from headwise.tasks.metrics import Array
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
 
 #: Read and written tokens of one batch, over all beams: writing goes token by token, so many rows at once pay.
@@ -262,9 +262,7 @@ def evaluate_translation(
     for metric in task.metrics:
         pairs = zip(translations, references, strict=True)
         statistics = np.stack([metric.statistics(written, reference) for written, reference in pairs])
-        low, high = bootstrap_interval(statistics, metric.value)
-        value = float(metric.value(statistics.sum(0)))
-        results[metric.name] = Evaluation(metric.name, value, low, high, len(examples), cut, statistics)
+        results[metric.name] = Evaluation.of(metric, statistics, cut)
     return TranslationEvaluation(results, {each.name: each.signature for each in task.metrics}, translations, cut)
 
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
+from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError, require_whole
 from headwise.heads import base_model
 from headwise.masks import HeadMask
 from headwise.tasks.encoding import Encoded, pack_by_length
-from headwise.tasks.evaluation import evaluate
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
