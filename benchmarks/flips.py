@@ -25,8 +25,8 @@ from headwise.draws import Draws
 from headwise.games import AccuracyGame
 from headwise.games.pair import PairGame
 from headwise.methods import Problem
+from headwise.methods.marginals import flip_signs
 from headwise.methods.stars import ANY
-from headwise.methods.walks import flip_signs
 
 Array = NDArray[np.float64]
 #: Units of a gradient, and of its part in the pass of the one base of four that has flips.

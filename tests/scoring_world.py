@@ -23,7 +23,7 @@ from headwise.cli.main import main
 from headwise.data.examples import UPOS
 from headwise.draws import Draws
 from headwise.methods import Problem
-from headwise.methods.results import make_scores
+from headwise.methods.head_scores import make_scores
 from headwise.stats import Decision
 from tests.families import BY_NAME, enliven
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
 from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
-from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, writing_game
+from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, generation_game
 from headwise.heads import Players
 from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import ChrF
@@ -249,7 +249,7 @@ def test_written_texts_are_valued_by_summed_statistics() -> None:
     case = BY_NAME["marian"]
     tokenizer = tiny_tokenizer()
     references = tuple(f"w{i} w{i + 1} w{i + 2}" for i in range(5))
-    engine = make_engine(case, writing_game(ChrF(), tokenizer, references))
+    engine = make_engine(case, generation_game(ChrF(), tokenizer, references))
     masks, index = random_rows(engine, 8)
     answer = engine.values(masks, index)
     found = answer.values

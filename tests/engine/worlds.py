@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from headwise import gated
 from headwise.engine import EngineSettings, ExampleSet, LocalEngine, PlayerSet
-from headwise.games import Answers, Game, LikelihoodGame, WritingGame
+from headwise.games import Answers, Game, GenerationGame, LikelihoodGame
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import find_task
@@ -51,7 +51,7 @@ def task_of(case: Case) -> AnyTask:
 
 def make_engine(
     case: Case,
-    game: Game | WritingGame | None = None,
+    game: Game | GenerationGame | None = None,
     players: PlayerSet | None = None,
     settings: EngineSettings | None = None,
     model: Any = None,
@@ -86,7 +86,7 @@ def plain_statistics(engine: LocalEngine, mask: NDArray[Any] | Tensor, example: 
     answers = Answers(
         examples.task.select(logits, batch), batch.rows, batch.places, examples.counts[chosen], examples.gold_of(chosen)
     )
-    assert not isinstance(engine.game, WritingGame)
+    assert not isinstance(engine.game, GenerationGame)
     return engine.game.measure(answers)[0]
 
 

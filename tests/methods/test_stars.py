@@ -13,8 +13,8 @@ from headwise.games import AccuracyGame, EntityGame, LikelihoodGame
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.gradient_screen import GradientScreen
+from headwise.methods.marginals import star_weights
 from headwise.methods.stars import Stars, capped_shares
-from headwise.methods.walks import star_weights
 from headwise.runs import open_run
 from tests.methods.worlds import SimulatedProblem, simulate, tiny_problem
 

@@ -27,7 +27,7 @@ from headwise.engine import (
 )
 from headwise.engine.base import Gates, Index, check_rows, value_flips
 from headwise.engine.prefix import find_levels
-from headwise.games import AccuracyGame, Answers, Game, ProbabilityGame, WritingGame
+from headwise.games import AccuracyGame, Answers, Game, GenerationGame, ProbabilityGame
 from headwise.games.base import MeanGame
 from headwise.games.pair import PairGame
 from headwise.heads import HeadMap, find_heads
@@ -126,7 +126,7 @@ class SimulatedEngine:
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
         return 2.0 * rows if gradients else float(rows) if shared is None else shared  # all rows are one batch
 
-    def _worth(self, game: Game | WritingGame, on: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+    def _worth(self, game: Game | GenerationGame, on: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
         if isinstance(game, PairGame):
             return np.stack([self._worth(each, on, index) for each in (game.first, game.second)], axis=1)
         values = self.world.values(on, index)

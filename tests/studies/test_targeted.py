@@ -13,7 +13,7 @@ from headwise import HeadMask, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.engine.evaluation import evaluate
 from headwise.files import write_json
-from headwise.methods.results import UNDECIDED
+from headwise.methods.head_scores import UNDECIDED
 from headwise.rules import mask_without
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest

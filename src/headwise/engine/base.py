@@ -13,7 +13,7 @@ from headwise.engine.examples import ExampleSet
 from headwise.engine.players import PlayerSet
 from headwise.errors import HeadwiseError
 from headwise.games.base import Game
-from headwise.games.writing import WritingGame
+from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap
 
 #: Gates of rows, (rows, players): booleans (on or off), or real numbers, which multiply what a player adds.
@@ -134,7 +134,7 @@ class EngineFactory(Protocol):
         self,
         model: nn.Module,
         heads: HeadMap | None,
-        game: Game | WritingGame,
+        game: Game | GenerationGame,
         examples: ExampleSet,
         players: PlayerSet | None = None,
         settings: EngineSettings | None = None,

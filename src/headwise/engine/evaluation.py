@@ -147,7 +147,7 @@ class MaskJudge:
             mask.check(self.heads)
         if isinstance(self.task, Task):
             return self._answered(self.task, masks, chosen)
-        found = (self._written(mask, index) for mask, index in zip(masks, chosen, strict=True))
+        found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
         rows = sum(map(len, chosen))
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
 
@@ -164,7 +164,7 @@ class MaskJudge:
         statistics = np.split(found.values.double().numpy(), np.cumsum(sizes)[:-1])
         return JudgedMasks(tuple(statistics[: len(masks)]), found.cost)
 
-    def _written(self, mask: HeadMask, index: Any) -> Array:
+    def _generated(self, mask: HeadMask, index: Any) -> Array:
         """Texts under one mask."""
         examples = [self.examples[place] for place in index]
         with gated(self.model, mask, heads=self.heads):

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from headwise.engine.absent_heads import WORTH_A_COPY, absent_heads, narrow, saved_operations
 from headwise.engine.base import EngineSettings, Flips, Gates, Gradients, Index, Values, check_rows, value_flips
 from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
+from headwise.engine.generation import generate_rows
 from headwise.engine.memory import gradient_bytes, value_bytes
-from headwise.engine.narrow import WORTH_A_COPY, absent_heads, narrow, saved_operations
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
-from headwise.engine.writing import write_rows
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
-from headwise.games.writing import WritingGame
+from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap, Players, find_heads
 
 #: A row is short if it has fewer tokens than this.
@@ -47,7 +47,7 @@ class LocalEngine:
         self,
         model: nn.Module,
         heads: HeadMap | None,
-        game: Game | WritingGame,
+        game: Game | GenerationGame,
         examples: ExampleSet,
         players: PlayerSet | None = None,
         settings: EngineSettings | None = None,
@@ -63,8 +63,8 @@ class LocalEngine:
     def values(self, gates: Gates, index: Index) -> Values:
         """The values of rows; see `Engine.values`."""
         on, index = self._checked(gates, index)
-        if isinstance(self.game, WritingGame):
-            return self._written(self.game, on, index)
+        if isinstance(self.game, GenerationGame):
+            return self._generated(self.game, on, index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
         if absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
@@ -80,7 +80,7 @@ class LocalEngine:
 
     def gradients(self, gates: Gates, index: Index) -> Gradients:
         """The values of rows and their gradients; see `Engine.gradients`."""
-        if isinstance(self.game, WritingGame) or not self.game.differentiable:
+        if isinstance(self.game, GenerationGame) or not self.game.differentiable:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: take 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
@@ -110,7 +110,7 @@ class LocalEngine:
         """The most units that one call may cost; see `Engine.most_units`."""
         if gradients:
             return 2.0 * rows
-        if shared is None or isinstance(self.game, WritingGame) or not self.settings.reuse_prefixes:
+        if shared is None or isinstance(self.game, GenerationGame) or not self.settings.reuse_prefixes:
             return float(rows)
         # Rows of one example are neighbours, in the order of their prefixes. So a batch that starts among the rows of
         # one example computes at most one whole row again.
@@ -209,11 +209,11 @@ class LocalEngine:
             seconds=seconds,
         )
 
-    def _written(self, game: WritingGame, on: NDArray[Any], index: NDArray[np.int64]) -> Values:
+    def _generated(self, game: GenerationGame, on: NDArray[Any], index: NDArray[np.int64]) -> Values:
         """The statistics of what the model writes; a text counts as one unit."""
         start = time.perf_counter()
         with self._evaluating():
-            found, written = write_rows(self.model, self.heads, game, self.examples, self.players, on, index)
+            found, written = generate_rows(self.model, self.heads, game, self.examples, self.players, on, index)
         cost = EngineCost(len(index), written, written, seconds=time.perf_counter() - start)
         return Values(self._numbers(found, index), cost)
 

@@ -2,9 +2,9 @@
 
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
+from headwise.games.generation import GenerationGame, generation_game
 from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
 from headwise.games.metric import MetricGame
-from headwise.games.writing import WritingGame, writing_game
 from headwise.tasks.metrics import EntityF1
 
 GAMES = ("accuracy", "probability", "log-likelihood", "margin", "f1")
@@ -14,13 +14,13 @@ __all__ = [
     "AccuracyGame",
     "Answers",
     "Game",
+    "GenerationGame",
     "LikelihoodGame",
     "MarginGame",
     "MetricGame",
     "ProbabilityGame",
-    "WritingGame",
     "find_game",
-    "writing_game",
+    "generation_game",
 ]
 
 

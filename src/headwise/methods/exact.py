@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision
 

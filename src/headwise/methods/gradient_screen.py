@@ -12,9 +12,9 @@ import numpy as np
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.marginals import star_weights
 from headwise.methods.moments import SampleSums
-from headwise.methods.results import UNDECIDED, make_scores
-from headwise.methods.walks import star_weights
 from headwise.scores import HeadScores
 
 

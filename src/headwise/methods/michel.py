@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import SampleSums
-from headwise.methods.results import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 
 Array = NDArray[np.float64]

@@ -21,8 +21,8 @@ from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Method, Problem
 from headwise.methods.coalitions import value_coalitions
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import mean_and_error
-from headwise.methods.results import UNDECIDED, make_scores
 from headwise.methods.tmab import draw_sample
 from headwise.scores import HeadScores
 from headwise.stats import EmpiricalBernstein

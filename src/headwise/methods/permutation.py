@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import mean_and_error
-from headwise.methods.results import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein, SignTest, decide
 

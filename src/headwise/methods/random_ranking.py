@@ -7,7 +7,7 @@ import numpy as np
 
 from headwise.draws import Draws
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 
 

@@ -27,9 +27,9 @@ from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.marginals import flip_signs, star_weights
 from headwise.methods.slopes import PRIOR, Slopes, sum_flips
-from headwise.methods.walks import flip_signs, star_weights
 from headwise.scores import HeadScores
 from headwise.stats import Decision, SignTest, decide
 from headwise.stats.asymptotic import asymptotic_radius

@@ -10,9 +10,9 @@ from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.coalitions import value_coalitions
+from headwise.methods.head_scores import make_scores
 from headwise.methods.moments import mean_and_error
 from headwise.methods.permutation import draw_orders, walk_masks
-from headwise.methods.results import make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein
 

@@ -10,16 +10,16 @@ from torch import Tensor
 from headwise.engine.examples import ExampleSet
 from headwise.engine.players import PlayerSet
 from headwise.errors import HeadwiseError
-from headwise.games.writing import WritingGame
+from headwise.games.generation import GenerationGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 
 
-def write_rows(
+def generate_rows(
     model: Any,
     heads: HeadMap,
-    game: WritingGame,
+    game: GenerationGame,
     examples: ExampleSet,
     players: PlayerSet,
     on: NDArray[Any],
