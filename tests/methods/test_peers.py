@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadwiseError
-from headwise.games import EntityGame
+from headwise.games import find_game
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.peers import (
@@ -147,7 +147,7 @@ def test_what_a_peer_cannot_do_is_said_in_a_sentence(peer: Peer) -> None:
     with pytest.raises(HeadwiseError, match=r"coalitions of .* is at least 0, not -1"):
         change(peer, coalitions=-1)
     with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
-        change(peer, coalitions=20).start(tiny_problem("electra", EntityGame(("O", "B-X")), players=4), 0)
+        change(peer, coalitions=20).start(tiny_problem("electra", find_game("f1", ("O", "B-X")), players=4), 0)
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -160,7 +160,7 @@ def test_without_the_budget_nothing_is_spent(peer: Peer) -> None:
 @with_shapiq
 def test_a_problem_is_a_game_of_shapiq() -> None:
     shapiq = importlib.import_module("shapiq")
-    problem = tiny_problem("electra", EntityGame(("O", "B-X")), players=4)
+    problem = tiny_problem("electra", find_game("f1", ("O", "B-X")), players=4)
     game = shapiq_game(problem)
     assert isinstance(game, shapiq.Game)
     assert game(np.zeros((1, 4), dtype=bool)).tolist() == [0.0]
