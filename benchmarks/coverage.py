@@ -18,38 +18,45 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from benchmarks.flips import Flipped, explain, make_parser, measure, show_found
 from benchmarks.shapley import make_problem
 from headwise import HeadwiseError
 from headwise.draws import Draws
-from headwise.engine import Cost, Engine
-from headwise.engine.local import Flips, Index, Masks
+from headwise.engine import Engine, EngineCost, Flips, Gradients, Values
+from headwise.engine.base import Gates, Index
 from headwise.methods import Problem
 from headwise.methods.stars import StarRounds, Stars
 
 SIGNS = {"harmful": -1, "undecided": 0, "helpful": 1}
 
 
-class KnownEngine(Engine):
-    """Answers from what was measured, and counts as if it had been measured anew; examples are the bases themselves."""
+class KnownEngine:
+    """Answers from what was measured, with the cost of measuring it; examples are the bases themselves."""
 
     def __init__(self, known: Flipped) -> None:
-        self.known, self.cost = known, Cost()
+        self.known = known
 
-    def gradients(self, masks: Masks, example_index: Index) -> tuple[Tensor, Tensor]:
+    def values(self, gates: Gates, index: Index) -> Values:
+        """Not measured: stars asks for gradients and flips alone."""
+        raise NotImplementedError
+
+    def gradients(self, gates: Gates, index: Index) -> Gradients:
         """The gradients at bases."""
-        self.cost += Cost(units=2.0 * len(masks))
-        rows = np.asarray(example_index)
-        return torch.from_numpy(self.known.values[rows, 0]), torch.from_numpy(self.known.gradients[rows])
+        rows = np.asarray(index)
+        values, gradients = torch.from_numpy(self.known.values[rows, 0]), torch.from_numpy(self.known.gradients[rows])
+        return Gradients(values, gradients, EngineCost(units=2.0 * len(gates)))
 
-    def flips(self, base_masks: Masks, example_index: Index, players: Index) -> Flips:
+    def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
         """The values of bases and flips."""
-        rows, who = np.asarray(example_index), np.asarray(players)
-        self.cost += Cost(units=len(base_masks) + float(self.flip_units[who].sum()))
+        rows, who = np.asarray(index), np.asarray(players)
         flipped = np.take_along_axis(self.known.flipped[rows], who[..., None], axis=1)
-        return Flips(torch.from_numpy(self.known.values[rows]), torch.from_numpy(flipped))
+        cost = EngineCost(units=len(bases) + float(self.flip_units[who].sum()))
+        return Flips(torch.from_numpy(self.known.values[rows]), torch.from_numpy(flipped), cost)
+
+    def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
+        """The most units that a call may cost: all rows are one batch."""
+        return 2.0 * rows if gradients else float(rows) if shared is None else shared
 
     @property
     def flip_units(self) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ from headwise import find_heads, gated
 from headwise.data.examples import Example
 from headwise.data.folders import default_folder, open_folder
 from headwise.data.opening import open_dataset
-from headwise.engine import Engine, EngineSettings, ExampleSet, encode_examples
+from headwise.engine import EngineSettings, ExampleSet, LocalEngine, encode_examples
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.models import load_model, load_tokenizer
 from headwise.tasks import find_task
@@ -120,7 +120,7 @@ def single_mask(world: World, rounds: int) -> dict[str, float]:
     count = len(world.examples)
     masks = np.repeat(mask[None], count, axis=0)
     engines = {
-        name: Engine(world.model, heads, AccuracyGame(), world.examples, settings=EngineSettings(bfloat16=half))
+        name: LocalEngine(world.model, heads, AccuracyGame(), world.examples, settings=EngineSettings(bfloat16=half))
         for name, half in (("engine", False), ("in bfloat16", True))
     }
     calls: dict[str, Callable[[], object]] = {
@@ -166,15 +166,17 @@ def stars(world: World, rounds: int, bases: int) -> dict[str, float]:
     # Every head as often as any other, so that the mean flip is the mean head.
     order = np.concatenate([draw.permutation(len(heads.players())) for _ in range(-(-bases * FLIPS // 144))])
     players = order[: bases * FLIPS].reshape(bases, FLIPS)
-    shared = Engine(world.model, heads, ProbabilityGame(), world.examples)
-    plain = Engine(world.model, heads, ProbabilityGame(), world.examples, settings=EngineSettings(reuse_prefixes=False))
+    shared = LocalEngine(world.model, heads, ProbabilityGame(), world.examples)
+    plain = LocalEngine(
+        world.model, heads, ProbabilityGame(), world.examples, settings=EngineSettings(reuse_prefixes=False)
+    )
     calls: dict[str, Callable[[], object]] = {
         "no reuse": partial(plain.flips, masks, index, players),
         "engine": partial(shared.flips, masks, index, players),
     }
     seconds = interleave(calls, rounds)
     flips = bases * FLIPS
-    units = (shared.cost.units / (rounds + 1) - bases) / flips
+    units = (shared.flips(masks, index, players).cost.units - bases) / flips
     # A flip's time in units of a whole row's time in the same round; the base is one of the rows.
     row = [each / (flips + bases) for each in seconds["no reuse"]]
     flip = median_ratio([(each - bases * one) / flips for each, one in zip(seconds["engine"], row, strict=True)], row)
@@ -190,7 +192,7 @@ def half_precision(world: World, rounds: int) -> dict[str, float]:
     draw = np.random.default_rng(8)
     index = np.arange(min(64, len(world.examples)))
     whole, half = (
-        Engine(world.model, None, ProbabilityGame(), world.examples, settings=EngineSettings(bfloat16=each))
+        LocalEngine(world.model, None, ProbabilityGame(), world.examples, settings=EngineSettings(bfloat16=each))
         for each in (False, True)
     )
     masks = draw.random((len(index), len(whole.players))) < 0.5
@@ -198,7 +200,7 @@ def half_precision(world: World, rounds: int) -> dict[str, float]:
         {"whole": partial(whole.gradients, masks, index), "half": partial(half.gradients, masks, index)}, rounds
     )
     ratio = median_ratio(seconds["whole"], seconds["half"])
-    off = float((whole.values(masks, index) - half.values(masks, index)).square().mean().sqrt())
+    off = float((whole.values(masks, index).values - half.values(masks, index).values).square().mean().sqrt())
     print(f"{world.name}, gradients in bfloat16: {ratio:.2f} of single precision's rows/s, values off by {off:.1e}")
     return {"bfloat16_gradients": round(ratio, 2), "bfloat16_error": off}
 
@@ -206,7 +208,7 @@ def half_precision(world: World, rounds: int) -> dict[str, float]:
 def share_of_peak(world: World, rounds: int) -> float:
     """Useful operations per second of random rows against those of a large matrix product."""
     draw = np.random.default_rng(3)
-    engine = Engine(world.model, None, ProbabilityGame(), world.examples)
+    engine = LocalEngine(world.model, None, ProbabilityGame(), world.examples)
     count = len(world.examples)
     masks = draw.random((count, len(engine.players))) < 0.5
     square = torch.randn(2048, 2048)
@@ -216,7 +218,7 @@ def share_of_peak(world: World, rounds: int) -> float:
             torch.mm(square, square)
 
     seconds = interleave({"product": multiply, "engine": partial(engine.values, masks, np.arange(count))}, rounds)
-    work = engine.cost.flops / (rounds + 1)
+    work = engine.values(masks, np.arange(count)).cost.flops
     peak = 8 * 2 * 2048**3
     share = median_ratio([peak / each for each in seconds["product"]], [work / each for each in seconds["engine"]])
     print(f"\nmatrix product {peak / np.median(seconds['product']) / 1e9:.0f} GFLOP/s, ", end="")
@@ -236,7 +238,7 @@ def padding() -> dict[str, float]:
         examples = open_dataset(data, task).examples(language, split)
         labels = tuple(sorted({each.label for each in examples if hasattr(each, "label")}))
         each = encode_examples(find_task(task, labels), examples, tokenizer)
-        engine = Engine(model, None, AccuracyGame(), each)
+        engine = LocalEngine(model, None, AccuracyGame(), each)
         index = np.random.default_rng(4).integers(0, len(each), 1000)  # rows of one round of a method
         masks = np.random.default_rng(5).random((1000, 144)) < 0.5
         packs = list(engine.packs(masks, index))
@@ -250,21 +252,21 @@ def padding() -> dict[str, float]:
 def growth(world: World, quick: bool) -> None:
     """Ten times the rows: ten times the work, no more memory."""
     draw = np.random.default_rng(6)
-    engine = Engine(world.model, None, AccuracyGame(), world.examples, settings=EngineSettings(memory_limit=2**28))
+    engine = LocalEngine(world.model, None, AccuracyGame(), world.examples, settings=EngineSettings(memory_limit=2**28))
     small = 40 if quick else 200
     print()
     for rows in (small, small * 10):
         masks = draw.random((rows, len(engine.players))) < 0.5
-        before, start = engine.cost, time.perf_counter()
-        engine.values(masks, draw.integers(0, len(world.examples), rows))
-        seconds, units = time.perf_counter() - start, engine.cost.units - before.units
+        start = time.perf_counter()
+        units = engine.values(masks, draw.integers(0, len(world.examples), rows)).cost.units
+        seconds = time.perf_counter() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{rows:6d} rows: {units:7.0f} units, {seconds / rows * 1000:6.2f} ms a row, peak memory {memory:.0f} MB")
 
 
 def show_profile(world: World) -> None:
     """Where the time goes."""
-    engine = Engine(world.model, None, ProbabilityGame(), world.examples)
+    engine = LocalEngine(world.model, None, ProbabilityGame(), world.examples)
     count = len(world.examples)
     masks = np.random.default_rng(7).random((count, len(engine.players))) < 0.5
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:

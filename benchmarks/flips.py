@@ -25,8 +25,8 @@ from headwise.draws import Draws
 from headwise.games import AccuracyGame
 from headwise.games.pair import PairGame
 from headwise.methods import Problem
+from headwise.methods.marginals import flip_signs
 from headwise.methods.stars import ANY
-from headwise.methods.walks import flip_signs
 
 Array = NDArray[np.float64]
 #: Units of a gradient, and of its part in the pass of the one base of four that has flips.
@@ -124,7 +124,7 @@ def measure(problem: Problem, count: int) -> Flipped:
     n, engine = len(problem.players), problem.engine(PairGame(problem.game, AccuracyGame()))
     bases = Draws(0, "flips").coalitions(0, count, n)
     index = np.arange(count) % len(problem.examples)
-    gradients = problem.engine().gradients(bases, index)[1].numpy().astype(np.float64)
+    gradients = problem.engine().gradients(bases, index).gradients.numpy().astype(np.float64)
     values, flipped = np.empty((count, 2)), np.empty((count, n, 2))
     for start in range(0, count, TOGETHER):
         rows = slice(start, start + TOGETHER)

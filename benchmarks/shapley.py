@@ -35,7 +35,7 @@ from headwise import HeadScores, HeadwiseError, find_heads
 from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
-from headwise.methods import Estimand, Method, Problem, find_method, version_of
+from headwise.methods import Estimand, Method, Problem, find_method
 from headwise.methods.peers import Captum, Shapiq
 from headwise.methods.tmab import Tmab
 from headwise.models import load_model, load_tokenizer
@@ -228,7 +228,7 @@ def make_peer(peer: str, way: str, problem: Problem, units: float) -> Method:
 
 def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float], journal: Journal) -> list[Look]:
     """One run of a method, looked at when each budget is spent; its rounds are kept."""
-    stream = f"{problem.language} {method} version {version_of(method)} seed {seed}"
+    stream = f"{problem.language} {method} version {method.version} seed {seed}"
     kept, rounds, looks = list(journal.rounds(stream)), method.start(problem, seed), []
     units, seconds, number, drawn = 0.0, 0.0, 0, 0
     for budget in budgets:

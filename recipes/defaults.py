@@ -17,9 +17,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from headwise.data.folders import default_folder, open_folder
+from headwise.engine.evaluation import evaluate
 from headwise.models.classifiers import add_head
 from headwise.models.e5 import e5_small_folder
-from headwise.tasks import Task, evaluate, find_task, labels_of
+from headwise.tasks import Task, find_task, labels_of
 from headwise.tasks.tuning import TuneSettings, tune
 
 ADAPTERS = Path(__file__).parents[1] / "src" / "headwise" / "models" / "adapters"

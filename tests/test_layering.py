@@ -8,9 +8,11 @@ import headwise
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
     "errors", "lazy", "extras", "display", "progress", "files", "typed", "draws", "runs", "stats", "pooling",
-    "architectures", "heads", "masks", "scores", "gates", "pruning", "data", "models", "tasks", "games", "engine", "methods", "scoring",
-    "tuning", "api", "report", "studies", "cli", "__main__",
+    "architectures", "heads", "masks", "scores", "gates", "pruning", "data", "models", "tasks", "games", "engine",
+    "methods", "scoring", "tuning", "api", "report", "studies", "cli", "__main__",
 ]  # fmt: skip
+#: Tuning measures models with the engine, and is to leave `tasks` for a room above it.
+ABOVE = {"tasks/tuning.py": {"engine"}}
 PACKAGE = Path(headwise.__file__).parent
 
 
@@ -34,7 +36,8 @@ def test_every_module_imports_only_from_below() -> None:
         if path == PACKAGE / "__init__.py":
             continue
         own = room(path)
-        above = imported_rooms(path) - set(FLOORS[: FLOORS.index(own) + 1])
+        allowed = ABOVE.get(path.relative_to(PACKAGE).as_posix(), set())
+        above = imported_rooms(path) - set(FLOORS[: FLOORS.index(own) + 1]) - allowed
         assert not above, f"{path.relative_to(PACKAGE)} ({own}) imports from {sorted(above)}, which are above it"
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from headwise.data.dataset import Dataset
 from headwise.data.opening import open_dataset
 from headwise.display import html_table, text_table
+from headwise.engine.evaluation import Measurement, measure
 from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import gated
 from headwise.masks import HeadMask
@@ -25,7 +26,6 @@ from headwise.scoring import (
     score_languages,
 )
 from headwise.scoring.refine import refine_languages
-from headwise.tasks.dispatch import Measurement, measure
 
 #: A data set, or the name of one.
 Data = Dataset | str

@@ -18,11 +18,11 @@ from transformers import AutoModelForTokenClassification, BertModel, PreTrainedT
 
 from headwise import HeadMask, find_heads
 from headwise.cli import tasks as cli
+from headwise.data.examples import UPOS
+from headwise.engine import evaluation
+from headwise.engine.evaluation import Measurement
 from headwise.progress import Progress
-from headwise.tasks import dispatch
-from headwise.tasks.dispatch import Measurement
 from headwise.tasks.evaluation import Evaluation
-from headwise.tasks.task import UPOS
 from tests.cli.running import run
 from tests.families import BY_NAME
 
@@ -282,7 +282,7 @@ def test_evaluation_advances_within_a_language(
 def test_a_stopped_evaluation_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
-    interrupt_after(monkeypatch, dispatch, "measure", 1)
+    interrupt_after(monkeypatch, evaluation, "measure", 1)
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data) == 130
     assert last_error(capsys) == "headwise: stopped"
 
@@ -334,7 +334,7 @@ def test_figures_that_are_no_numbers_are_still_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
     broken = Evaluation("accuracy", math.inf, math.nan, math.inf, 3, 0, np.zeros((3, 2)))
-    monkeypatch.setattr(dispatch, "measure", lambda *arguments: Measurement((broken,)))
+    monkeypatch.setattr(evaluation, "measure", lambda *arguments: Measurement((broken,)))
     assert run(monkeypatch, "eval", tagger, "--task", "pos", "--data", data, "--json") == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert found["mean"] == found["means"]["accuracy"] == "inf"

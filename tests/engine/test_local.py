@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
-from headwise.engine import EngineSettings, group_players, kv_groups, players_of
-from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, MarginGame, ProbabilityGame, writing_game
+from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
+from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, generation_game
 from headwise.heads import Players
+from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 from tests.engine.worlds import ANSWERING, make_engine, plain_statistics, plain_values, random_rows, tiny_tokenizer
@@ -26,7 +27,7 @@ KINDS = ("xlm-roberta", "llama", "mt5")
 def test_values_equal_one_plain_pass_per_row(case: Case) -> None:
     engine = make_engine(case)
     masks, index = random_rows(engine, 24)
-    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+    assert_close(engine.values(masks, index).values, plain_values(engine, masks, index))
 
 
 @pytest.mark.parametrize("case", ANSWERING, ids=lambda case: case.name)
@@ -35,12 +36,12 @@ def test_gradients_equal_those_of_one_plain_pass_per_row(case: Case) -> None:
         pytest.skip("transformers 4.57 makes its causal mask in single precision, where the least double overflows")
     engine = make_engine(case, model=case.build().double())
     masks, index = random_rows(engine, 6)
-    values, gradients = engine.gradients(masks, index)
-    assert_close(values, plain_values(engine, masks, index))
+    found = engine.gradients(masks, index)
+    assert_close(found.values, plain_values(engine, masks, index))
     for row, (mask, example) in enumerate(zip(masks, index, strict=True)):
         gates = torch.tensor(mask, dtype=torch.float32, requires_grad=True)
         (expected,) = torch.autograd.grad(plain_statistics(engine, gates, int(example))[0], gates)
-        assert_close(gradients[row], expected)
+        assert_close(found.gradients[row], expected)
 
 
 @pytest.mark.parametrize("game", [LikelihoodGame(), AccuracyGame()], ids=lambda game: game.name)
@@ -60,8 +61,8 @@ def test_a_model_that_gives_no_number_is_named_with_the_example(bad: float, game
     if game.differentiable:
         with pytest.raises(HeadwiseError, match=r"no number .* on example 1, "):
             engine.gradients(masks, index)
-    assert engine.values(masks[:2], index[:2]).isfinite().all()
-    assert engine.values(masks[:0], index[:0]).shape == (0,)
+    assert engine.values(masks[:2], index[:2]).values.isfinite().all()
+    assert engine.values(masks[:0], index[:0]).values.shape == (0,)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -70,11 +71,11 @@ def test_bfloat16_is_nearly_the_same(name: str) -> None:
     model = case.build()
     whole, half = (make_engine(case, settings=EngineSettings(bfloat16=each), model=model) for each in (False, True))
     masks, index = random_rows(whole, 24)
-    (values, gradients), (near, slopes) = (each.gradients(masks, index) for each in (whole, half))
-    assert not torch.equal(near, values)
-    torch.testing.assert_close(near, values, atol=0.02, rtol=0.05)
-    torch.testing.assert_close(half.values(masks, index), values, atol=0.02, rtol=0.05)
-    assert (slopes - gradients).norm() < 0.2 * gradients.norm()
+    exact, near = (each.gradients(masks, index) for each in (whole, half))
+    assert not torch.equal(near.values, exact.values)
+    torch.testing.assert_close(near.values, exact.values, atol=0.02, rtol=0.05)
+    torch.testing.assert_close(half.values(masks, index).values, exact.values, atol=0.02, rtol=0.05)
+    assert (near.gradients - exact.gradients).norm() < 0.2 * exact.gradients.norm()
 
 
 @settings(max_examples=25, deadline=None)
@@ -99,7 +100,7 @@ def test_any_rows_any_batch_size_any_players(
         model,
     )
     masks, index = random_rows(engine, rows, seed)
-    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+    assert_close(engine.values(masks, index).values, plain_values(engine, masks, index))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -120,12 +121,12 @@ def test_flips_are_the_values_of_the_flipped_masks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "game", [AccuracyGame(), MarginGame(), LikelihoodGame(), EntityGame(("O", "B-X", "I-X", "B-Y", "I-Y"))]
+    "game", [AccuracyGame(), MarginGame(), LikelihoodGame(), MetricGame(EntityF1(("O", "B-X", "I-X", "B-Y", "I-Y")))]
 )
 def test_every_game_gives_its_statistics(game: AccuracyGame) -> None:
     engine = make_engine(BY_NAME["xlm-roberta"], game)
     masks, index = random_rows(engine, 12)
-    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+    assert_close(engine.values(masks, index).values, plain_values(engine, masks, index))
 
 
 def test_heads_that_share_keys_can_be_one_player() -> None:
@@ -134,53 +135,51 @@ def test_heads_that_share_keys_can_be_one_player() -> None:
     engine = make_engine(case, players=kv_groups(find_heads(model)), model=model)
     assert engine.players.names[:3] == ("decoder.0.kv0", "decoder.0.kv1", "decoder.1.kv0")
     masks, index = random_rows(engine, 12)
-    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+    assert_close(engine.values(masks, index).values, plain_values(engine, masks, index))
 
 
 def test_a_player_may_hold_heads_of_several_layers_and_the_rest_stay_on() -> None:
     case = BY_NAME["xlm-roberta"]
     model = case.build()
     groups = {"corners": ["encoder.0.0", "encoder.2.3"], "middle": ["encoder.1.1"]}
-    engine = make_engine(case, players=group_players(find_heads(model), groups), model=model)
+    engine = make_engine(case, players=players_from_groups(find_heads(model), groups), model=model)
     masks, index = random_rows(engine, 12)
-    assert_close(engine.values(masks, index), plain_values(engine, masks, index))
+    assert_close(engine.values(masks, index).values, plain_values(engine, masks, index))
 
 
 def test_players_of_several_kinds_at_once() -> None:
     case = BY_NAME["xlm-roberta"]
     model = case.build()
     groups = {"head": ["encoder.0.0"], "block": ["encoder.ffn.1"], "layer": ["encoder.layer.2"]}
-    mixed = make_engine(case, players=group_players(find_heads(model), groups), model=model)
+    mixed = make_engine(case, players=players_from_groups(find_heads(model), groups), model=model)
     for kind, name in (("heads", "encoder.0.0"), ("ffn", "encoder.ffn.1"), ("layers", "encoder.layer.2")):
         player = list(groups.values()).index([name])
-        alone = make_engine(case, players=group_players(find_heads(model), {name: [name]}), model=model)
+        alone = make_engine(case, players=players_from_groups(find_heads(model), {name: [name]}), model=model)
         mask = np.ones((1, 3), dtype=bool)
         mask[0, player] = False
-        expected = alone.values(np.zeros((1, 1), dtype=bool), np.array([0]))
-        assert_close(mixed.values(mask, np.array([0])), expected)
+        expected = alone.values(np.zeros((1, 1), dtype=bool), np.array([0])).values
+        assert_close(mixed.values(mask, np.array([0])).values, expected)
         assert kind in mixed.players.owners
 
 
 def test_a_flip_costs_only_the_layers_from_its_own_up() -> None:
     engine = make_engine(BY_NAME["xlm-roberta"])  # 3 layers of 4 heads
     base = np.ones((1, 12), dtype=bool)
-    engine.flips(base, np.array([0]), np.arange(12)[None])
+    cost = engine.flips(base, np.array([0]), np.arange(12)[None]).cost
     # The base 3 layer passes; 4 flips each from the first, second and third layer: 4·3 + 4·2 + 4·1.
-    assert engine.cost.layer_passes == 3 + 24
-    assert engine.cost.units == pytest.approx(9)
-    assert engine.cost.examples == 1
+    assert cost.layer_passes == 3 + 24
+    assert cost.units == pytest.approx(9)
+    assert cost.examples == 1
 
 
 def test_without_reuse_every_row_is_a_whole_pass() -> None:
     engine = make_engine(BY_NAME["xlm-roberta"], settings=EngineSettings(reuse_prefixes=False))
-    engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int))
-    assert engine.cost.units == 5
+    assert engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int)).cost.units == 5
 
 
 def test_equal_rows_cost_one() -> None:
     engine = make_engine(BY_NAME["xlm-roberta"])
-    engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int))
-    assert engine.cost.units == 1
+    assert engine.values(np.ones((5, 12), dtype=bool), np.zeros(5, dtype=int)).cost.units == 1
 
 
 def test_operations_are_those_that_torch_counts() -> None:
@@ -191,8 +190,8 @@ def test_operations_are_those_that_torch_counts() -> None:
         model = case.build(attn_implementation="eager")  # the counter sees the matrix products of no other
         engine = make_engine(case, model=model)
         with FlopCounterMode(display=False) as counter:
-            engine.values(np.ones((1, len(engine.players)), dtype=bool), np.array([0]))
-        assert engine.cost.flops == pytest.approx(counter.get_total_flops(), rel=0.02), name
+            cost = engine.values(np.ones((1, len(engine.players)), dtype=bool), np.array([0])).cost
+        assert cost.flops == pytest.approx(counter.get_total_flops(), rel=0.02), name
 
 
 def test_hooks_and_modes_do_not_outlive_a_call() -> None:
@@ -225,8 +224,9 @@ def test_a_small_memory_limit_only_makes_smaller_batches() -> None:
     case = BY_NAME["xlm-roberta"]
     large, small = make_engine(case), make_engine(case, settings=EngineSettings(memory_limit=50_000))
     masks, index = random_rows(large, 30)
-    assert_close(small.values(masks, index), large.values(masks, index))
-    assert small.cost.units > large.cost.units  # prefixes are computed again in every batch
+    one, other = small.values(masks, index), large.values(masks, index)
+    assert_close(one.values, other.values)
+    assert one.cost.units > other.cost.units  # prefixes are computed again in every batch
 
 
 def test_heads_that_no_row_has_are_not_computed_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,23 +236,23 @@ def test_heads_that_no_row_has_are_not_computed_where_that_pays(monkeypatch: pyt
         masks[:, [0, 3, 5]] = False
         masks[:, engine.heads.players().index(f"{engine.heads.sites[1].name}.1")] = False
         expected, whole = plain_values(engine, masks, index), engine.values(masks, index)
-        before = engine.cost
         with monkeypatch.context() as patch:
             patch.setattr("headwise.engine.local.WORTH_A_COPY", 0.0)
             narrowed = engine.values(masks, index)
-        assert_close(whole, expected)
-        assert_close(narrowed, expected)
-        assert engine.cost.units == pytest.approx(2 * before.units)
-        assert engine.cost.flops < 2 * before.flops
+        assert_close(whole.values, expected)
+        assert_close(narrowed.values, expected)
+        assert narrowed.cost.units == pytest.approx(whole.cost.units)
+        assert narrowed.cost.flops < whole.cost.flops
 
 
 def test_written_texts_are_valued_by_summed_statistics() -> None:
     case = BY_NAME["marian"]
     tokenizer = tiny_tokenizer()
     references = tuple(f"w{i} w{i + 1} w{i + 2}" for i in range(5))
-    engine = make_engine(case, writing_game(ChrF(), tokenizer, references))
+    engine = make_engine(case, generation_game(ChrF(), tokenizer, references))
     masks, index = random_rows(engine, 8)
-    found = engine.values(masks, index)
+    answer = engine.values(masks, index)
+    found = answer.values
     task = engine.examples.task
     assert isinstance(task, TranslationTask)
     for row, (mask, example) in enumerate(zip(masks, index, strict=True)):
@@ -262,12 +262,12 @@ def test_written_texts_are_valued_by_summed_statistics() -> None:
             (text,) = translate(engine.model, task, [pair], tokenizer)
         np.testing.assert_allclose(found[row], ChrF().statistics(text, references[example]))
     assert 0 <= engine.game.corpus(found.numpy().astype(np.float64)) <= 1
-    assert engine.cost.units == len({(bytes(mask), int(example)) for mask, example in zip(masks, index, strict=True)})
+    assert answer.cost.units == len({(bytes(mask), int(example)) for mask, example in zip(masks, index, strict=True)})
 
 
 def test_no_rows_are_no_values() -> None:
     engine = make_engine(BY_NAME["xlm-roberta"])
-    assert engine.values(np.ones((0, 12), dtype=bool), np.zeros(0, dtype=int)).shape == (0,)
+    assert engine.values(np.ones((0, 12), dtype=bool), np.zeros(0, dtype=int)).values.shape == (0,)
 
 
 def test_wrong_rows_are_refused_with_a_sentence() -> None:
@@ -278,3 +278,50 @@ def test_wrong_rows_are_refused_with_a_sentence() -> None:
         engine.values(np.ones((1, 12), dtype=bool), np.array([5]))
     with pytest.raises(HeadwiseError, match="has no gradient"):
         make_engine(BY_NAME["xlm-roberta"], AccuracyGame()).gradients(np.ones((1, 12), dtype=bool), np.array([0]))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_real_gates_are_valued_as_one_plain_pass_per_row(name: str) -> None:
+    engine = make_engine(BY_NAME[name])
+    masks, index = random_rows(engine, 12)
+    draw = np.random.default_rng(2)
+    gates = np.where(masks, draw.choice([0.25, 1.0, 1.5], masks.shape), 0.0).astype(np.float32)
+    gates[6:] = gates[:6]  # rows that are equal, or equal up to the last player, share their work
+    index[6:] = index[:6]
+    gates[6:9, -1] += 0.5
+    found = engine.values(gates, index)
+    assert_close(found.values, plain_values(engine, gates, index))
+    layers = len(engine.heads.layers)
+    assert found.cost.units <= 6 + 3 / layers + 1e-9
+    assert_close(engine.gradients(gates, index).values, found.values)
+
+
+def test_real_gates_of_0_and_1_are_masks() -> None:
+    engine = make_engine(BY_NAME["llama"])
+    masks, index = random_rows(engine, 12)
+    found, real = engine.values(masks, index), engine.values(masks.astype(np.float64), index)
+    assert torch.equal(found.values, real.values)
+    assert found.cost.units == real.cost.units
+
+
+def test_gates_that_no_engine_takes_are_refused() -> None:
+    engine = make_engine(BY_NAME["xlm-roberta"])
+    with pytest.raises(HeadwiseError, match="NaN or infinite"):
+        engine.values(np.full((1, 12), np.nan), np.array([0]))
+    with pytest.raises(HeadwiseError, match="only boolean gates can be flipped"):
+        engine.flips(np.full((1, 12), 0.5), np.array([0]), np.array([[1]]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 12), st.integers(0, 20), st.integers(1, 600))
+def test_flips_never_cost_more_than_the_most_units(name: str, seed: int, bases: int, flips: int, budget: int) -> None:
+    engine = make_engine(BY_NAME[name], settings=EngineSettings(budget))
+    draw = np.random.default_rng(seed)
+    masks, index = random_rows(engine, bases, seed)
+    players = draw.integers(0, len(engine.players), (bases, flips))
+    cost = engine.flips(masks, index, players).cost
+    shared = bases + float(engine.flip_units[players].sum())
+    assert cost.units <= engine.most_units(bases * (1 + flips), shared=shared) + 1e-9
+    assert engine.most_units(bases * (1 + flips), shared=shared) <= bases * (1 + flips)
+    assert engine.values(masks, index).cost.units <= engine.most_units(bases) + 1e-9
+    assert engine.gradients(masks, index).cost.units <= engine.most_units(bases, gradients=True) + 1e-9

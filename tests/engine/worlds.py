@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from headwise import gated
-from headwise.engine import Engine, EngineSettings, ExampleSet, PlayerSet
-from headwise.games import Answers, Game, LikelihoodGame, WritingGame
+from headwise.engine import EngineSettings, ExampleSet, LocalEngine, PlayerSet
+from headwise.games import Answers, Game, GenerationGame, LikelihoodGame
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import find_task
@@ -51,17 +51,17 @@ def task_of(case: Case) -> AnyTask:
 
 def make_engine(
     case: Case,
-    game: Game | WritingGame | None = None,
+    game: Game | GenerationGame | None = None,
     players: PlayerSet | None = None,
     settings: EngineSettings | None = None,
     model: Any = None,
-) -> Engine:
+) -> LocalEngine:
     """An engine on a tiny model."""
     model = case.build() if model is None else model
-    return Engine(model, None, game or LikelihoodGame(), make_examples(case, model), players, settings)
+    return LocalEngine(model, None, game or LikelihoodGame(), make_examples(case, model), players, settings)
 
 
-def random_rows(engine: Engine, rows: int, seed: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def random_rows(engine: LocalEngine, rows: int, seed: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Rows in random order: some at random, some flips of one another."""
     draw = np.random.default_rng(seed)
     masks = draw.random((rows, len(engine.players))) < 0.6
@@ -73,7 +73,7 @@ def random_rows(engine: Engine, rows: int, seed: int = 0) -> tuple[NDArray[np.bo
     return masks[order], index[order]
 
 
-def plain_statistics(engine: Engine, mask: NDArray[np.bool_] | Tensor, example: int) -> Tensor:
+def plain_statistics(engine: LocalEngine, mask: NDArray[Any] | Tensor, example: int) -> Tensor:
     """One row by one forward pass of one example under `gated`, (statistics,)."""
     examples = engine.examples
     batch = examples.task.make_batch(engine.model, examples.encoded, [example], examples.pad_id)
@@ -86,11 +86,11 @@ def plain_statistics(engine: Engine, mask: NDArray[np.bool_] | Tensor, example: 
     answers = Answers(
         examples.task.select(logits, batch), batch.rows, batch.places, examples.counts[chosen], examples.gold_of(chosen)
     )
-    assert not isinstance(engine.game, WritingGame)
+    assert not isinstance(engine.game, GenerationGame)
     return engine.game.measure(answers)[0]
 
 
-def plain_values(engine: Engine, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Tensor:
+def plain_values(engine: LocalEngine, masks: NDArray[Any], index: NDArray[np.int64]) -> Tensor:
     """The values of rows, each by a forward pass of its own."""
     with torch.no_grad():
         rows = [plain_statistics(engine, mask, int(example)) for mask, example in zip(masks, index, strict=True)]

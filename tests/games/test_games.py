@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headwise import HeadwiseError
-from headwise.games import GAMES, AccuracyGame, Answers, EntityGame, LikelihoodGame, ProbabilityGame, find_game
+from headwise.games import GAMES, AccuracyGame, Answers, LikelihoodGame, MetricGame, ProbabilityGame, find_game
 from headwise.games.means import MarginGame
 from headwise.tasks.metrics import EntityF1
 
@@ -50,23 +48,8 @@ def test_a_label_that_no_token_carries_is_wrong() -> None:
     assert float(ProbabilityGame().measure(missing)) < 0.5
 
 
-@given(
-    st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8), min_size=1, max_size=5)
-)
-def test_entities_are_counted_as_seqeval_counts_them(sentences: list[list[tuple[int, int]]]) -> None:
-    predicted = torch.tensor([label for sentence in sentences for label, _ in sentence])
-    gold = torch.tensor([label for sentence in sentences for _, label in sentence])
-    rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
-    found = EntityGame(LABELS).count(predicted, gold, rows, len(sentences))
-    expected = [
-        EntityF1().statistics([LABELS[p] for p, _ in sentence], [LABELS[g] for _, g in sentence])
-        for sentence in sentences
-    ]
-    np.testing.assert_array_equal(found.numpy(), np.stack(expected))
-
-
 def test_the_f1_of_a_corpus_is_that_of_summed_counts() -> None:
-    assert EntityGame(LABELS).corpus(np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 4.0]])) == pytest.approx(0.5)
+    assert MetricGame(EntityF1(LABELS)).corpus(np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 4.0]])) == pytest.approx(0.5)
 
 
 def test_games_are_found_by_name() -> None:

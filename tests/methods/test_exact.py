@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from headwise import HeadwiseError
-from headwise.engine import group_players
-from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, ProbabilityGame
+from headwise.engine import players_from_groups
+from headwise.games import AccuracyGame, Game, LikelihoodGame, ProbabilityGame, find_game
 from headwise.methods import Budget, find_method, score
 from headwise.methods.base import Estimand
 from headwise.methods.exact import Exact, average_marginals
@@ -33,7 +33,7 @@ def test_values_are_those_of_plain_loops(case: str) -> None:
         assert set(found.stderr) == {0.0}
 
 
-@pytest.mark.parametrize("game", [ProbabilityGame(), LikelihoodGame(), AccuracyGame(), EntityGame(("O", "B-X"))])
+@pytest.mark.parametrize("game", [ProbabilityGame(), LikelihoodGame(), AccuracyGame(), find_game("f1", ("O", "B-X"))])
 def test_full_values_sum_to_what_all_add_to_none(game: Game) -> None:
     problem = tiny_problem("electra", game, players=6)
     worth = plain_worth(problem)
@@ -43,7 +43,7 @@ def test_full_values_sum_to_what_all_add_to_none(game: Game) -> None:
 
 
 def test_a_corpus_game_is_worth_what_all_examples_say_together() -> None:
-    problem = tiny_problem("electra", EntityGame(("O", "B-X")), players=4, share=0.5)
+    problem = tiny_problem("electra", find_game("f1", ("O", "B-X")), players=4, share=0.5)
     found = score(Exact(), problem, Budget())
     assert found.values() == pytest.approx(naive_average(plain_worth(problem), 4, problem.smallest), abs=1e-9)
 
@@ -74,7 +74,7 @@ def test_a_layer_that_writes_nothing_is_worth_nothing() -> None:
     model: Any = problem.model
     with torch.no_grad():
         model.electra.encoder.layer[1].attention.output.dense.weight.zero_()
-    asked = replace(problem, players=group_players(problem.heads, groups))
+    asked = replace(problem, players=players_from_groups(problem.heads, groups))
     found = score(Exact(), asked, Budget())
     assert found.value[0] == pytest.approx(0, abs=1e-6)
     assert found.decision[0] == "undecided"

@@ -1,11 +1,13 @@
 """Methods by name: options as people write them in plans."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from headwise import HeadwiseError
-from headwise.methods import find_method, version_of
+from headwise.methods import METHODS, find_method, method_class
 
 
 @pytest.mark.parametrize(
@@ -34,4 +36,19 @@ def test_numbers_may_be_whole_where_any_number_will_do() -> None:
 
 
 def test_methods_have_versions() -> None:
-    assert version_of(find_method("stars")) > version_of(find_method("permutation"))
+    assert find_method("stars").version > find_method("permutation").version
+
+
+def test_methods_describe_themselves() -> None:
+    described = {name: method_class(name) for name in METHODS}
+    assert all(cls.name == name for name, cls in described.items())
+    assert {name for name, cls in described.items() if not cls.signed} == {"michel", "random"}
+    assert {name for name, cls in described.items() if cls.needs_units} == {"shapiq", "captum"}
+    biased = {name for name in METHODS if not find_method(name).unbiased}
+    assert biased == {"gradient-screen", "michel", "random", "shapiq"}
+    assert find_method("shapiq", approximator="PermutationSamplingSV").unbiased
+
+
+def test_names_of_methods_are_known_without_torch() -> None:
+    code = "import sys; from headwise.methods import METHODS; assert METHODS and 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadwiseError
-from headwise.games import EntityGame
+from headwise.games import find_game
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.peers import (
@@ -144,7 +144,7 @@ def test_what_a_peer_cannot_do_is_said_in_a_sentence(peer: Peer) -> None:
     with pytest.raises(HeadwiseError, match=r"coalitions of .* is at least 0, not -1"):
         change(peer, coalitions=-1)
     with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
-        change(peer, coalitions=20).start(tiny_problem("electra", EntityGame(("O", "B-X")), players=4), 0)
+        change(peer, coalitions=20).start(tiny_problem("electra", find_game("f1", ("O", "B-X")), players=4), 0)
 
 
 @pytest.mark.parametrize("peer", PEERS)

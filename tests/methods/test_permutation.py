@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadwiseError
-from headwise.games import AccuracyGame, EntityGame, Game, LikelihoodGame, ProbabilityGame
+from headwise.games import AccuracyGame, Game, LikelihoodGame, ProbabilityGame, find_game
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.permutation import Permutation, reversed_joiners, walk_masks
@@ -159,6 +159,6 @@ def test_walks_share_the_work_of_lower_layers() -> None:
 
 def test_what_makes_no_sense_is_refused_in_a_sentence() -> None:
     with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
-        Permutation().start(replace(simulate(), game=EntityGame(("O", "B-X"))), 0)
+        Permutation().start(replace(simulate(), game=find_game("f1", ("O", "B-X"))), 0)
     with pytest.raises(HeadwiseError, match="at least one walk"):
         Permutation(walks=0)

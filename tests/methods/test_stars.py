@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise import HeadScores, HeadwiseError
-from headwise.games import AccuracyGame, EntityGame, LikelihoodGame
+from headwise.games import AccuracyGame, LikelihoodGame, find_game
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.gradient_screen import GradientScreen
+from headwise.methods.marginals import star_weights
 from headwise.methods.stars import Stars, capped_shares
-from headwise.methods.walks import star_weights
 from headwise.runs import open_run
 from tests.methods.worlds import SimulatedProblem, simulate, tiny_problem
 
@@ -130,7 +130,7 @@ def test_what_stars_cannot_do_is_said() -> None:
     with pytest.raises(HeadwiseError, match="an error rate is between 0 and 1"):
         Stars(error_rate=1.5)
     with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
-        score(SMALL, tiny_problem("xlm-roberta", EntityGame(("O", "B-X"))), Budget(100))
+        score(SMALL, tiny_problem("xlm-roberta", find_game("f1", ("O", "B-X"))), Budget(100))
     with pytest.raises(HeadwiseError, match="'accuracy' has no gradient"):
         score(GradientScreen(), tiny_problem("xlm-roberta", AccuracyGame()), Budget(100))
 

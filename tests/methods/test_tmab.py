@@ -10,7 +10,7 @@ import pytest
 
 from headwise import HeadwiseError
 from headwise.draws import Draws
-from headwise.games import AccuracyGame, EntityGame, Game, ProbabilityGame
+from headwise.games import AccuracyGame, Game, ProbabilityGame, find_game
 from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.permutation import draw_orders
@@ -36,7 +36,7 @@ def paper_loop(problem: SimulatedProblem, seed: int, rounds: int) -> tuple[list[
                 continue
             values = []
             for coalition in [mask, without] if known is None else [without]:
-                rows = engine.values(np.tile(coalition, (len(everyone), 1)), everyone)
+                rows = engine.values(np.tile(coalition, (len(everyone), 1)), everyone).values
                 values.append(float(rows.double().mean()))
                 valued += 1
             before = values[0] if known is None else known
@@ -89,7 +89,7 @@ def test_stopped_players_are_not_valued_and_the_run_ends() -> None:
         ("xlm-roberta", AccuracyGame(), 0.5),
         ("llama", ProbabilityGame(), 0.0),
         ("marian", ProbabilityGame(), 0.5),
-        ("electra", EntityGame(("O", "B-X")), 0.0),
+        ("electra", find_game("f1", ("O", "B-X")), 0.0),
     ],
 )
 def test_the_bandit_agrees_with_enumeration_on_real_models(case: str, game: Game, share: float) -> None:

@@ -14,10 +14,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwise.architectures import FAMILIES
-from headwise.engine import Cost, Engine, EngineSettings, ExampleSet, PlayerSet, group_players
-from headwise.engine.local import Index, Masks
+from headwise.engine import (
+    Engine,
+    EngineCost,
+    ExampleSet,
+    Flips,
+    Gradients,
+    LocalEngine,
+    PlayerSet,
+    Values,
+    players_from_groups,
+)
+from headwise.engine.base import Gates, Index, check_rows, value_flips
 from headwise.engine.prefix import find_levels
-from headwise.games import AccuracyGame, Answers, Game, ProbabilityGame, WritingGame
+from headwise.games import AccuracyGame, Answers, Game, GenerationGame, ProbabilityGame
 from headwise.games.base import MeanGame
 from headwise.games.pair import PairGame
 from headwise.heads import HeadMap, find_heads
@@ -87,7 +97,7 @@ class World:
         return np.asarray(self.own.mean(0) + present * self.pairs.sum(1))
 
 
-class SimulatedEngine(Engine):
+class SimulatedEngine:
     """Answers as an engine does, and counts as one does: rows share layers, a gradient is two units.
 
     `AccuracyGame` gets the hard value, `PairGame` those of both its games, any other game the soft value.
@@ -95,30 +105,35 @@ class SimulatedEngine(Engine):
 
     def __init__(self, world: World, layers: int, game: Game, examples: ExampleSet, players: PlayerSet) -> None:
         self.world, self.layers, self.game = world, layers, game
-        self.examples, self.players, self.cost = examples, players, Cost()
-        self.settings = EngineSettings()
+        self.examples, self.players = examples, players
 
-    def values(self, masks: Masks, example_index: Index) -> Tensor:
-        on, index = self._checked(masks, example_index)
+    def values(self, gates: Gates, index: Index) -> Values:
+        on, index = check_rows(gates, index, len(self.players), len(self.examples))
         order = np.lexsort((*on.T[::-1], index))
         levels = find_levels(on[order], self._depths, self.layers, index[order])
-        self._spend(sum(level.nodes for level in levels), len(index))
-        return torch.from_numpy(self._worth(self.game, on, index)).float()
+        cost = self._cost(sum(level.nodes for level in levels), len(index))
+        return Values(torch.from_numpy(self._worth(self.game, on, index)).float(), cost)
 
-    def gradients(self, masks: Masks, example_index: Index) -> tuple[Tensor, Tensor]:
-        on, index = self._checked(masks, example_index)
-        self._spend(2 * self.layers * len(index), len(index))
+    def gradients(self, gates: Gates, index: Index) -> Gradients:
+        on, index = check_rows(gates, index, len(self.players), len(self.examples))
         values, gradients = self.world.values(on, index), self.world.gradients(on, index)
-        return torch.from_numpy(values).float(), torch.from_numpy(gradients).float()
+        cost = self._cost(2 * self.layers * len(index), len(index))
+        return Gradients(torch.from_numpy(values).float(), torch.from_numpy(gradients).float(), cost)
 
-    def _worth(self, game: Game | WritingGame, on: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+    def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
+        return value_flips(self, bases, index, players)
+
+    def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
+        return 2.0 * rows if gradients else float(rows) if shared is None else shared  # all rows are one batch
+
+    def _worth(self, game: Game | GenerationGame, on: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
         if isinstance(game, PairGame):
             return np.stack([self._worth(each, on, index) for each in (game.first, game.second)], axis=1)
         values = self.world.values(on, index)
         return (values > self.world.bar[index]).astype(np.float64) if isinstance(game, AccuracyGame) else values
 
-    def _spend(self, passes: int, rows: int) -> None:
-        self.cost += Cost(rows=rows, units=passes / self.layers, layer_passes=passes)
+    def _cost(self, passes: int, rows: int) -> EngineCost:
+        return EngineCost(rows=rows, units=passes / self.layers, layer_passes=passes)
 
     @property
     def flip_units(self) -> Array:
@@ -213,7 +228,9 @@ def tiny_problem(
     names = heads.players()
     groups = {f"g{player}": names[player::players] for player in range(players)}
     encoded = make_examples(BY_NAME[case], model, examples)
-    return Problem(model, heads, encoded, group_players(heads, groups), game or ProbabilityGame(), Estimand(share))
+    return Problem(
+        model, heads, encoded, players_from_groups(heads, groups), game or ProbabilityGame(), Estimand(share)
+    )
 
 
 def naive_average(worth: Callable[[frozenset[int]], float], players: int, smallest: int) -> Array:
@@ -235,6 +252,7 @@ def naive_average(worth: Callable[[frozenset[int]], float], players: int, smalle
 def plain_worth(problem: Problem) -> Callable[[frozenset[int]], float]:
     """The worth of a coalition on all examples, each by a forward pass of its own."""
     engine, examples = problem.engine(), np.arange(len(problem.examples))
+    assert isinstance(engine, LocalEngine)
 
     @functools.cache
     def worth(coalition: frozenset[int]) -> float:
@@ -264,11 +282,11 @@ class _FailingEngine(SimulatedEngine):
         super().__init__(*args)
         self.calls = calls
 
-    def values(self, masks: Masks, example_index: Index) -> Tensor:
+    def values(self, gates: Gates, index: Index) -> Values:
         self.calls -= 1
         if self.calls < 0:
             raise KilledError
-        return super().values(masks, example_index)
+        return super().values(gates, index)
 
 
 def failing(problem: SimulatedProblem, calls: int) -> FailingProblem:

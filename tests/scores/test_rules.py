@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
 from headwise.heads import Players
+from headwise.scores.rules import tells_likely
 from headwise.stats import Decision
 from tests.families import BY_NAME
 
@@ -140,3 +142,26 @@ def test_a_notebook_shows_a_square_per_player() -> None:
     assert "1 harmful, 1 likely harmful, 1 helpful, 10 undecided" in repr(scores)
     for shown in (scores._repr_html_(), scores.mask("harmful")._repr_html_()):
         assert shown.count("<td title") == 12
+
+
+@pytest.mark.parametrize(("said", "reason"), [({"signed": False}, "without a sign"), ({"unbiased": False}, "biased")])
+def test_values_without_a_sign_or_with_a_bias_do_not_say_what_is_likely(said: dict[str, Any], reason: str) -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    unfit = dataclasses.replace(scores, provenance=dataclasses.replace(scores.provenance, **said))
+    assert tells_likely(scores)
+    assert not tells_likely(unfit)
+    with pytest.raises(HeadwiseError, match=f"the values of stars are {reason} and do not say which heads are likely"):
+        unfit.mask("likely")
+
+
+@pytest.mark.parametrize("confidence", ["none: unsigned", "none: gradients are biased", "none: random"])
+def test_older_files_of_unfit_methods_are_still_unfit(confidence: str) -> None:
+    heads = find_heads(BY_NAME["bert"].build())
+    scores = scores_of(heads, heads.players())
+    for text, fit in ((confidence, False), ("none", True), ("betting", True)):
+        data = scores.to_dict()
+        for name in ("version", "signed", "unbiased"):
+            del data["provenance"][name]
+        data["provenance"]["confidence"] = text
+        assert tells_likely(HeadScores.from_dict(data)) == fit

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel
 from headwise import HeadScores, Provenance, find_heads
 from headwise.heads import HeadMap
 from headwise.methods import Problem
-from headwise.methods.results import UNDECIDED
+from headwise.methods.head_scores import UNDECIDED
 from headwise.runs import Journal, Run, open_run
 from headwise.scoring.pool import PooledScores, pool_languages, pooled_mask
 

@@ -34,7 +34,7 @@ def test_the_value_of_a_refined_mask_is_the_last_that_was_kept(problem: Problem)
     found = refine_mask(problem, start)
     assert found.verdict == "refined"
     index = np.arange(len(problem.examples))
-    values = problem.engine().values(np.tile(found.mask.on, (len(index), 1)), index)
+    values = problem.engine().values(np.tile(found.mask.on, (len(index), 1)), index).values
     assert float(values.mean()) == pytest.approx([step.value for step in found.steps if step.kept][-1], abs=1e-5)
     assert found.mask.language == "en"
     assert found.mask.fingerprint == problem.heads.fingerprint
@@ -71,7 +71,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_measured(
         refine_mask(problem, start, plan, opened.journal, stop)
     whole = refine_mask(problem, start, plan)
     assert run() == whole
-    monkeypatch.setattr("headwise.engine.Engine.gradients", None)  # all is known by now
+    monkeypatch.setattr("headwise.engine.LocalEngine.gradients", None)  # all is known by now
     assert run() == whole
 
 
@@ -130,7 +130,7 @@ def test_other_examples_than_those_that_were_scored_are_refused(world: Path) -> 
 
 def test_a_run_is_refined_once(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = refine_run(world / "run")
-    monkeypatch.setattr("headwise.engine.Engine.gradients", None)
+    monkeypatch.setattr("headwise.engine.LocalEngine.gradients", None)
     assert refine_run(world / "run") == found
 
 

@@ -253,7 +253,7 @@ def test_rounds_of_another_version_of_a_method_are_not_mixed(
     world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_scoring(world, tmp_path / "run")
-    monkeypatch.setattr("headwise.methods._VERSIONS", {"dawdler": 7})
+    monkeypatch.setattr(Dawdler, "version", 7)
     with pytest.raises(HeadwiseError, match="'version' = 1, not 7: choose another folder"):
         run_scoring(dataclasses.replace(world, budget=80), tmp_path / "run")
 

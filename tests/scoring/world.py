@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -20,11 +20,11 @@ from transformers import BertForTokenClassification, PreTrainedTokenizerFast
 
 from headwise import HeadScores
 from headwise.cli.main import main
+from headwise.data.examples import UPOS
 from headwise.draws import Draws
 from headwise.methods import Problem
-from headwise.methods.results import make_scores
+from headwise.methods.head_scores import make_scores
 from headwise.stats import Decision
-from headwise.tasks.task import UPOS
 from tests.families import BY_NAME, enliven
 
 WORDS = {"cat": "NOUN", "sat": "VERB", "the": "DET", "paka": "NOUN", "alikaa": "VERB", "kissa": "NOUN"}
@@ -76,9 +76,15 @@ class Dawdler:
         rounds: After so many all is known.
     """
 
+    name: ClassVar[str] = "dawdler"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     error_rate: float = 0.1
     rounds: int = 1000
-    name: str = "dawdler"
 
     def start(self, problem: Problem, seed: int) -> "DawdlerRounds":
         return DawdlerRounds(self, problem, seed)
@@ -110,7 +116,7 @@ class DawdlerRounds:
         time.sleep(float(os.environ.get("PAUSE", "0")))
         draws, players = Draws(self.seed), len(self.problem.players)
         masks = draws.coalitions(first_draw, DRAWS, players)
-        values = self.engine.values(masks, draws.examples(first_draw, DRAWS, len(self.problem.examples)))
+        values = self.engine.values(masks, draws.examples(first_draw, DRAWS, len(self.problem.examples))).values
         signed = values.numpy().astype(np.float64)[:, None] * np.where(masks, 1.0, -1.0)
         found = {"total": signed.sum(0), "squares": (signed**2).sum(0), "units": np.array(float(DRAWS))}
         return found, DRAWS
@@ -125,7 +131,7 @@ class DawdlerRounds:
         decision: list[Decision] = ["harmful" if each < 0 else "helpful" for each in value]
         decision[-1] = "undecided"
         count = np.full(len(value), self.count)
-        return make_scores(self.problem, self.method.name, value, stderr, count, decision, units, seed, 0.1)
+        return make_scores(self.problem, self.method, value, stderr, count, decision, units, seed, 0.1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ import torch
 
 from headwise import HeadMask, HeadwiseError, find_heads, gated
 from headwise.data.opening import open_dataset
+from headwise.engine.evaluation import JudgedMasks, MaskJudge, evaluate
 from headwise.heads import Players
 from headwise.models import load_model, load_tokenizer
 from headwise.report import Curve
@@ -20,7 +22,7 @@ from headwise.scoring.run_folder import load_scores
 from headwise.studies import IterativePlan, IterativeStudy, find_plan
 from headwise.studies.iterative import ITERATIVE, area, best, removable
 from headwise.studies.page import report_of
-from headwise.tasks import Evaluation, evaluate, find_task
+from headwise.tasks import Evaluation, find_task
 from tests.cli.running import run
 from tests.report.reading import read
 from tests.report.samples import scores_of
@@ -145,14 +147,15 @@ def test_a_stopped_study_measures_nothing_twice(
 ) -> None:
     small = replace(plan, rankings=["stars", "michel"], step=3)
     calls, stop_at = [0], [7]
+    measure = MaskJudge.measure
 
-    def counted(*arguments: Any) -> Any:
-        if calls[0] == stop_at[0]:
+    def counted(judge: MaskJudge, masks: Sequence[HeadMask], only: Any = None) -> JudgedMasks:
+        if calls[0] >= stop_at[0] >= 0:
             raise KeyboardInterrupt
-        calls[0] += 1
-        return evaluate(*arguments)
+        calls[0] += len(masks)
+        return measure(judge, masks, only)
 
-    monkeypatch.setattr("headwise.studies.grid.evaluate", counted)
+    monkeypatch.setattr(MaskJudge, "measure", counted)
     with pytest.raises(KeyboardInterrupt):
         ITERATIVE.run(small, tmp_path)
     with pytest.raises(HeadwiseError, match="no finished study"):

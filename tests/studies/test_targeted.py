@@ -11,15 +11,16 @@ import pytest
 
 from headwise import HeadMask, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
+from headwise.engine.evaluation import evaluate
 from headwise.files import write_json
-from headwise.methods.results import UNDECIDED
+from headwise.methods.head_scores import UNDECIDED
 from headwise.scoring import ScoringPlan
 from headwise.stats import PairedTest
 from headwise.studies import LanguageOutcome, Outcome, TargetedPlan, TargetedStudy, find_plan, plan_names
 from headwise.studies.page import load_study
 from headwise.studies.tables import save_tables, show_cell
 from headwise.studies.targeted import TARGETED, players_off, random_mask
-from headwise.tasks import evaluate, find_task
+from headwise.tasks import find_task
 from tests.families import BY_NAME
 from tests.scoring.world import save_data, save_model
 

@@ -9,9 +9,10 @@ from transformers import BertConfig, BertLMHeadModel
 
 from headwise import HeadwiseError
 from headwise.data.examples import TextExample, WordExample
-from headwise.tasks import evaluate, find_task
+from headwise.engine.evaluation import evaluate, measure
+from headwise.tasks import find_task
 from headwise.tasks.causal import LanguageTask
-from headwise.tasks.dispatch import check_tokenizer, fit_to, measure, task_of
+from headwise.tasks.dispatch import check_tokenizer, fit_to, task_of
 from headwise.tasks.encoding import usable_positions
 from headwise.tasks.translation import TranslationTask
 from tests.families import BY_NAME, Case

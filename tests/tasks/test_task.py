@@ -8,7 +8,8 @@ from transformers import BertForSequenceClassification, BertForTokenClassificati
 
 from headwise import HeadwiseError
 from headwise.data.examples import PairExample, TextExample, WordExample
-from headwise.tasks import evaluate, find_task, labels_of
+from headwise.engine.evaluation import evaluate
+from headwise.tasks import find_task, labels_of
 from headwise.tasks.encoding import make_batch, pack_by_length
 from tests.families import BY_NAME
 

@@ -15,7 +15,8 @@ from transformers import BertForTokenClassification
 
 from headwise import HeadMask, HeadwiseError, find_heads, gated, shrink
 from headwise.data.examples import Example, TextExample, TranslationExample, WordExample
-from headwise.tasks import evaluate, find_task
+from headwise.engine.evaluation import evaluate
+from headwise.tasks import find_task
 from headwise.tasks.causal import LanguageTask
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask

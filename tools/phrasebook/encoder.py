@@ -8,7 +8,6 @@ import torch
 from headwise.data.examples import Sentence, WordExample
 from headwise.models import load_model, load_tokenizer
 from headwise.tasks import Task, find_task
-from headwise.tasks.evaluation import forward
 from headwise.tasks.tuning import TuneSettings, tune
 from tools.phrasebook.tagger import Guess
 
@@ -32,11 +31,14 @@ class EncoderTagger:
         """One guess for each word of a sentence."""
         encoded, _ = self.task.encode([WordExample("", tuple(words), ("X",) * len(words))], self.tokenizer)
         guesses = [Guess("?", {"?": 0.0})] * len(words)  # for words that no token carries
-        for batch, logits in forward(self.model, self.task, encoded, self.tokenizer.pad_token_id):
-            chances = torch.log_softmax(self.task.select(logits, batch), -1).tolist()
-            for place, row in zip(batch.places.tolist(), chances, strict=True):
-                scores = dict(zip(self.task.labels, row, strict=True))
-                guesses[place] = Guess(max(scores, key=lambda tag: scores[tag]), scores)
+        batch = self.task.make_batch(self.model, encoded, [0], self.tokenizer.pad_token_id)
+        self.model.eval()
+        with torch.inference_mode():
+            logits = self.model(**batch.inputs(torch.device("cpu"))).logits
+        chances = torch.log_softmax(self.task.select(logits, batch), -1).tolist()
+        for place, row in zip(batch.places.tolist(), chances, strict=True):
+            scores = dict(zip(self.task.labels, row, strict=True))
+            guesses[place] = Guess(max(scores, key=lambda tag: scores[tag]), scores)
         return guesses
 
 

@@ -1,12 +1,14 @@
 """Tags and relations of Universal Dependencies, and which of them go together."""
 
+import headwise.data.examples
+
 
 def _names(text: str) -> frozenset[str]:
     """The names in a text, divided by spaces."""
     return frozenset(text.split())
 
 
-UPOS = _names("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
+UPOS = frozenset(headwise.data.examples.UPOS)
 RELATIONS = _names(
     "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det "
     "discourse dislocated expl fixed flat goeswith iobj list mark nmod nsubj nummod obj "

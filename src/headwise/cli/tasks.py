@@ -22,8 +22,8 @@ from headwise.tasks.names import TASKS, TEXT_TASKS
 if TYPE_CHECKING:
     from headwise.data.dataset import Dataset
     from headwise.data.examples import Example
+    from headwise.engine.evaluation import Measurement
     from headwise.masks import HeadMask
-    from headwise.tasks.dispatch import Measurement
     from headwise.tasks.protocol import AnyTask
     from headwise.tasks.task import Piece, Task
 
@@ -206,7 +206,7 @@ def _under(model: Any, mask: "HeadMask | None", other_weights: bool) -> Iterator
 def _measure_each(
     model: Any, task: "AnyTask", examples: "Mapping[str, Sequence[Example]]", tokenizer: Any
 ) -> "dict[str, Measurement]":
-    from headwise.tasks.dispatch import measure
+    from headwise.engine.evaluation import measure
 
     results: dict[str, Measurement] = {}
     done, total = 0, sum(map(len, examples.values()))

@@ -4,16 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headwise.data.columns import check_iob2, log_repairs, repair_iob2
-from headwise.data.examples import Sentence, WordExample
+from headwise.data.examples import UPOS, Sentence, WordExample
 from headwise.data.ids import counted_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.errors import HeadwiseError
 from headwise.extras import require
 
-UPOS = (
-    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
-    *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
-)
 #: Tags of UD 1.x that version 2 renamed.
 V1_UPOS = {"CONJ": "CCONJ"}
 

@@ -2,6 +2,12 @@
 
 from dataclasses import dataclass
 
+#: Universal part-of-speech tags, in the order of classifiers' outputs.
+UPOS = (
+    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
+    *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
+)
+
 
 @dataclass(frozen=True)
 class TextExample:

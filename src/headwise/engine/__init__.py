@@ -1,19 +1,24 @@
-"""The engine: the value of many (mask, example) rows, fast and counted."""
+"""The engine: the value of many rows of gates and example, fast and counted."""
 
-from headwise.engine.cost import Cost
+from headwise.engine.base import Engine, EngineFactory, EngineSettings, Flips, Gradients, Values
+from headwise.engine.cost import EngineCost
 from headwise.engine.examples import ExampleSet, encode_examples
-from headwise.engine.local import Engine, EngineSettings, Flips
-from headwise.engine.players import PlayerSet, group_players, kv_groups, players_of
+from headwise.engine.local import LocalEngine
+from headwise.engine.players import PlayerSet, kv_groups, players_from_groups, players_of
 
 __all__ = [
-    "Cost",
     "Engine",
+    "EngineCost",
+    "EngineFactory",
     "EngineSettings",
     "ExampleSet",
     "Flips",
+    "Gradients",
+    "LocalEngine",
     "PlayerSet",
+    "Values",
     "encode_examples",
-    "group_players",
     "kv_groups",
+    "players_from_groups",
     "players_of",
 ]

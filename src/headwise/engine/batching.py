@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.engine.prefix import Level
-from headwise.tasks.encoding import Batch
+from headwise.tasks.encoding import Batch, split_batches
 
-#: A batch with so many tokens keeps the device busy: it need not take rows that bring more padding than this share.
+#: A batch with this many tokens keeps the device busy: it takes no rows that bring its padding above this share.
 ENOUGH_TOKENS = 512
 MOST_PADDING = 0.03
 
@@ -24,7 +25,7 @@ class Pack:
     """The rows of one batch.
 
     Attributes:
-        rows: Which rows, sorted by example and by masks from the lowest layer up, (rows,).
+        rows: Which rows, sorted by example and by gates from the lowest layer up, (rows,).
         examples: The example of each, (rows,).
     """
 
@@ -41,7 +42,7 @@ class Pack:
 
 
 def pack_rows(
-    masks: NDArray[np.bool_],
+    gates: NDArray[Any],
     depths: NDArray[np.int64],
     examples: NDArray[np.int64],
     lengths: NDArray[np.int64],
@@ -50,28 +51,37 @@ def pack_rows(
     """Batches of rows, the longest first.
 
     Args:
-        masks: The mask of each row, (rows, players).
+        gates: The gates of each row, boolean or real, (rows, players).
         depths: The first layer that each player touches, (players,).
         examples: The example of each row, (rows,).
         lengths: Tokens of each example, (examples,).
         token_budget: Most padded tokens of a batch; a row longer than it is a batch of its own.
     """
-    packed = np.packbits(masks[:, np.argsort(depths, kind="stable")], axis=1)  # (rows, bytes)
-    order = np.lexsort((*packed.T[::-1], examples, -lengths[examples]))
-    sizes = lengths[examples[order]]  # longest first
-    start = 0
-    while start < len(order):
-        most = max(1, int(token_budget // sizes[start]))
-        stop = start + _batch_size(sizes[start : start + most])
-        yield Pack(order[start:stop], examples[order[start:stop]])
-        start = stop
+    order = np.lexsort((*_gate_keys(gates[:, np.argsort(depths, kind="stable")]), examples, -lengths[examples]))
+    for part in split_batches(lengths[examples[order]], token_budget, MOST_PADDING, ENOUGH_TOKENS):
+        yield Pack(order[part], examples[order[part]])
 
 
-def _batch_size(sizes: NDArray[np.int64]) -> int:
-    """How many of some rows, the longest first, to take: all, unless fewer are enough and the rest mean padding."""
-    padded = sizes[0] * np.arange(1, len(sizes) + 1)  # tokens of the first row, the first two, ...
-    wasteful = (padded - np.cumsum(sizes) > MOST_PADDING * padded) & (padded - sizes[0] >= ENOUGH_TOKENS)
-    return int(np.argmax(wasteful)) if wasteful.any() else len(sizes)
+def fewest_rows(token_budget: int, longest: int) -> int:
+    """The fewest rows of any batch of `pack_rows` but the last.
+
+    Args:
+        token_budget: Most padded tokens of a batch.
+        longest: Tokens of the longest example.
+
+    Example:
+        >>> fewest_rows(2048, longest=40), fewest_rows(100, longest=40), fewest_rows(30, longest=40)
+        (13, 2, 1)
+    """
+    return min(max(1, token_budget // longest), -(-ENOUGH_TOKENS // longest))
+
+
+def _gate_keys(gates: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Keys for `np.lexsort`, the last the most significant: rows sorted by them are sorted by their gates."""
+    if gates.dtype == bool:
+        return tuple(np.packbits(gates, axis=1).T[::-1])  # eight gates a key
+    _, rank = np.unique(gates, axis=0, return_inverse=True)
+    return (rank.ravel(),)
 
 
 def take_rows(batch: Batch, index: Tensor) -> Batch:

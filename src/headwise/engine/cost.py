@@ -1,4 +1,4 @@
-"""What work costs, counted rather than timed: layer passes, tokens, floating-point operations."""
+"""What work costs, counted and not timed: layer passes, tokens, floating-point operations."""
 
 import math
 from dataclasses import dataclass, fields
@@ -14,8 +14,8 @@ Lengths = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What an engine has done.
+class EngineCost:
+    """What an engine has done for an answer.
 
     Attributes:
         rows: Rows valued.
@@ -29,7 +29,7 @@ class Cost:
         seconds: Time in the model.
 
     Example:
-        >>> (Cost(rows=2, units=1.5) + Cost(rows=1, units=1.0)).units
+        >>> (EngineCost(rows=2, units=1.5) + EngineCost(rows=1, units=1.0)).units
         2.5
     """
 
@@ -42,8 +42,8 @@ class Cost:
     flops: float = 0.0
     seconds: float = 0.0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+    def __add__(self, other: "EngineCost") -> "EngineCost":
+        return EngineCost(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     @property
     def padding_share(self) -> float:
@@ -70,7 +70,7 @@ class LayerWork:
     cross_width: int
 
     def flops(self, own: Lengths, source: Lengths) -> float:
-        """Operations for sequences of so many tokens, each with a source of so many."""
+        """Operations for sequences with these numbers of tokens, each with a source of its own number."""
         own, source = own.astype(np.float64), source.astype(np.float64)
         linear = 2 * (self.weights * own + self.source_weights * source)
         attention = 4 * (self.width * own * own + self.cross_width * own * source)

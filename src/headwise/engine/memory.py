@@ -20,6 +20,8 @@ def gradient_bytes(model: Any, heads: HeadMap) -> int:
 
 def _layer_floats(model: Any, heads: HeadMap) -> int:
     """Every linear map's input and output, and as much again for norms, activations and sums."""
+    if not heads.layers:  # a model of unknown structure: as many maps as a usual layer has, each as wide as the widest
+        return 16 * max((sum(weight_shape(each)) for each in base_model(model).modules() if is_linear(each)), default=1)
     layer = base_model(model).get_submodule(heads.layers[0].path)
     return 2 * sum(sum(weight_shape(each)) for each in layer.modules() if is_linear(each))
 

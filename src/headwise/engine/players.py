@@ -1,6 +1,6 @@
 """Players: which gates are turned off together, and how deep in the model each of them is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from headwise.architectures import Stack
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, Players
 
-KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
+GATE_KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class PlayerSet:
     def __len__(self) -> int:
         return len(self.names)
 
-    def gates(self, masks: Tensor) -> dict[Players, Tensor]:
-        """The gates of each kind, (rows, gates), that masks (rows, players) stand for."""
-        always = masks.new_ones((len(masks), 1))
-        padded = torch.cat([masks, always], dim=1).float()  # an owner of -1 is the last column
+    def gates(self, values: Tensor) -> dict[Players, Tensor]:
+        """The gates of each kind, (rows, gates), given those of players, (rows, players)."""
+        always = values.new_ones((len(values), 1))
+        padded = torch.cat([values, always], dim=1).float()  # an owner of -1 is the last column
         return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
 
     def members(self, heads: HeadMap) -> tuple[tuple[str, ...], ...]:
@@ -67,6 +67,22 @@ def players_of(heads: HeadMap, kind: Players = "heads") -> PlayerSet:
     return PlayerSet(names, {kind: tuple(range(len(names)))})
 
 
+def players_of_kinds(heads: HeadMap, kinds: Collection[Players]) -> PlayerSet:
+    """Every gate of several kinds as a player.
+
+    Args:
+        heads: The model's head map.
+        kinds: The kinds.
+    """
+    names: list[str] = []
+    owners: dict[Players, tuple[int, ...]] = {}
+    for kind in GATE_KINDS:
+        if kind in kinds:
+            owners[kind] = tuple(range(len(names), len(names) + len(heads.players(kind))))
+            names.extend(heads.players(kind))
+    return PlayerSet(tuple(names), owners)
+
+
 def kv_groups(heads: HeadMap) -> PlayerSet:
     """The heads that share a key-value head are one player, as in `decoder.3.kv1`."""
     names: list[str] = []
@@ -80,7 +96,7 @@ def kv_groups(heads: HeadMap) -> PlayerSet:
     return PlayerSet(tuple(names), {"heads": tuple(owners)})
 
 
-def group_players(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
+def players_from_groups(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
     """Any grouping: each player holds the heads, blocks or layers of a list, whatever their kinds.
 
     Args:
@@ -97,7 +113,7 @@ def group_players(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> Player
                 raise HeadwiseError(f"{member} is in two groups, {list(groups)[owner[member]]!r} and {group!r}")
             owner[member] = index
     owners: dict[Players, tuple[int, ...]] = {
-        kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in KINDS
+        kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in GATE_KINDS
     }
     if owner:
         raise HeadwiseError(f"{next(iter(owner))} is no head, feed-forward block or layer of {heads.model}")

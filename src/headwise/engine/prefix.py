@@ -47,12 +47,12 @@ class Level:
 
 
 def find_levels(
-    masks: NDArray[np.bool_], depths: NDArray[np.int64], layers: int, examples: NDArray[np.int64], share: bool = True
+    gates: NDArray[Any], depths: NDArray[np.int64], layers: int, examples: NDArray[np.int64], share: bool = True
 ) -> list[Level]:
     """The tree of a batch, layer by layer.
 
     Args:
-        masks: The masks, (rows, players), sorted by example and then by players from the lowest layer up.
+        gates: The gates, boolean or real, (rows, players), sorted by example, then by players from the lowest layer.
         depths: The first layer that each player touches, (players,).
         layers: How many layers the model has.
         examples: The example of each row, (rows,).
@@ -64,7 +64,7 @@ def find_levels(
         return [Level(every, every, every)] * layers
     new = np.ones(rows, dtype=bool)  # whether a row differs from the one before it
     new[1:] = examples[1:] != examples[:-1]
-    changes = masks[1:] != masks[:-1]  # (rows - 1, players)
+    changes = gates[1:] != gates[:-1]  # (rows - 1, players)
     levels, before = [], np.cumsum(new) - 1
     for depth in range(layers):
         new[1:] |= changes[:, depths == depth].any(1)

@@ -7,17 +7,17 @@ from headwise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.games.base import Answers, Game
-    from headwise.games.entities import EntityGame
+    from headwise.games.generation import GenerationGame, generation_game
     from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
-    from headwise.games.writing import WritingGame, writing_game
+    from headwise.games.metric import MetricGame
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "base": ("Answers", "Game"),
-            "entities": ("EntityGame",),
+            "generation": ("GenerationGame", "generation_game"),
             "means": ("AccuracyGame", "LikelihoodGame", "MarginGame", "ProbabilityGame"),
-            "writing": ("WritingGame", "writing_game"),
+            "metric": ("MetricGame",),
         },
     )
 
@@ -27,14 +27,14 @@ __all__ = [
     "GAMES",
     "AccuracyGame",
     "Answers",
-    "EntityGame",
     "Game",
+    "GenerationGame",
     "LikelihoodGame",
     "MarginGame",
+    "MetricGame",
     "ProbabilityGame",
-    "WritingGame",
     "find_game",
-    "writing_game",
+    "generation_game",
 ]
 
 
@@ -49,8 +49,9 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
         >>> find_game("accuracy").bounds
         (0.0, 1.0)
     """
-    from headwise.games.entities import EntityGame
     from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+    from headwise.games.metric import MetricGame
+    from headwise.tasks.metrics import EntityF1
 
     match name:
         case "accuracy":
@@ -62,7 +63,7 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
         case "margin":
             return MarginGame()
         case "f1" if labels:
-            return EntityGame(labels)
+            return MetricGame(EntityF1(labels))
         case "f1":
             raise HeadwiseError("the game 'f1' needs the labels of its task")
     raise HeadwiseError(f"there is no game {name!r}: choose one of {', '.join(GAMES)}")

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.games.base import Answers, MeanGame, best_labels, log_probabilities
+from headwise.games.base import Answers, MeanGame, log_probabilities
+from headwise.tasks.metrics import Accuracy
 
 
 @dataclass(frozen=True)
 class AccuracyGame(MeanGame):
     """Share of an example's labels that are right.
 
-    For sentences of words this weighs sentences, not words, the same: the mean over examples that bounds hold for.
+    Sentences count the same whatever their number of words: bounds hold for a mean over examples.
     """
 
     name: str = "accuracy"
@@ -21,7 +22,8 @@ class AccuracyGame(MeanGame):
 
     def measure(self, answers: Answers) -> Tensor:
         """The share of right labels of each row, (rows, 1)."""
-        return answers.mean((best_labels(answers) == answers.answered_gold).float())
+        counts = Accuracy().statistics(answers)  # right labels and labels, (rows, 2)
+        return counts[:, :1] / counts[:, 1:].clamp(min=1)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
-"""Methods: from the values of coalitions to a score for every player."""
+"""Methods: from the values of coalitions to a score for every player.
+
+A method is one file, which says everything about it, and one row of `_WHERE`. The names of methods are known without
+importing torch: a method's module is imported when the method is asked for.
+"""
 
 import dataclasses
-import importlib
 import typing
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
@@ -10,11 +14,13 @@ from headwise.lazy import lazy_names
 from headwise.typed import check_type
 
 if TYPE_CHECKING:
-    from headwise.methods.base import Budget, Estimand, Method, Problem, score
+    from headwise.methods.base import Budget, Estimand, Method, MethodRun, Problem, run_method, score
 else:
-    __getattr__ = lazy_names(__name__, {"base": ("Budget", "Estimand", "Method", "Problem", "score")})
+    __getattr__ = lazy_names(
+        __name__, {"base": ("Budget", "Estimand", "Method", "MethodRun", "Problem", "run_method", "score")}
+    )
 
-#: Where each method is: one file and one row here.
+#: The module and the class of each method.
 _WHERE = {
     "stars": ("stars", "Stars"),
     "permutation": ("permutation", "Permutation"),
@@ -27,10 +33,35 @@ _WHERE = {
     "captum": ("peers", "Captum"),
 }
 METHODS = tuple(_WHERE)
-#: Raised when a method's rounds become others under the same seed and options, so that no run mixes them; 1 if absent.
-_VERSIONS = {"stars": 2}
 
-__all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score", "version_of"]
+__all__ = [
+    "METHODS",
+    "Budget",
+    "Estimand",
+    "Method",
+    "MethodRun",
+    "Problem",
+    "find_method",
+    "method_class",
+    "run_method",
+    "score",
+]
+
+
+def method_class(name: str) -> Any:
+    """The class of a method, which says whether the method is signed, unbiased, and so on.
+
+    Raises:
+        HeadwiseError: There is no such method.
+
+    Example:
+        >>> method_class("michel").signed, method_class("shapiq").needs_units
+        (False, True)
+    """
+    if name not in _WHERE:
+        raise HeadwiseError(f"there is no method {name!r}: choose one of {', '.join(METHODS)}")
+    module, found = _WHERE[name]
+    return getattr(import_module(f"{__name__}.{module}"), found)
 
 
 def find_method(name: str, **options: Any) -> "Method":
@@ -41,17 +72,14 @@ def find_method(name: str, **options: Any) -> "Method":
         options: Options of the method, by name.
 
     Raises:
-        HeadwiseError: There is no such method, or it has no such option or not with such a value.
+        HeadwiseError: There is no such method, it has no such option, or an option has a value of the wrong type.
 
     Example:
         >>> find_method("stars", error_rate=0.05).name
         'stars'
     """
-    if name not in _WHERE:
-        raise HeadwiseError(f"there is no method {name!r}: choose one of {', '.join(METHODS)}")
-    module, cls = _WHERE[name]
-    found = getattr(importlib.import_module(f"headwise.methods.{module}"), cls)
-    known = {each.name for each in dataclasses.fields(found)} - {"name"}
+    found = method_class(name)
+    known = {each.name for each in dataclasses.fields(found)}
     if unknown := sorted(set(options) - known):
         raise HeadwiseError(f"the method {name!r} has no option {unknown[0]!r}: it has {', '.join(sorted(known))}")
     wanted = typing.get_type_hints(found)
@@ -59,13 +87,3 @@ def find_method(name: str, **options: Any) -> "Method":
         check_type(f"the option {option!r} of the method {name!r}", value, wanted[option])
     method: Method = found(**options)
     return method
-
-
-def version_of(method: "Method") -> int:
-    """Which version of a method this is: rounds of another are not to be mixed with its own.
-
-    Example:
-        >>> version_of(find_method("permutation"))
-        1
-    """
-    return _VERSIONS.get(method.name, 1)

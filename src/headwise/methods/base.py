@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from headwise.engine import Engine, EngineSettings, ExampleSet, PlayerSet
+from headwise.engine import Engine, EngineFactory, EngineSettings, ExampleSet, LocalEngine, PlayerSet
 from headwise.errors import HeadwiseError
 from headwise.games import Game
 from headwise.heads import HeadMap
@@ -65,7 +65,8 @@ class Problem:
         estimand: Which average of marginals.
         language: Language of the examples.
         data: Fingerprint of the examples.
-        settings: How the engine works.
+        settings: How engines work.
+        make_engine: What makes engines.
     """
 
     model: nn.Module
@@ -77,10 +78,11 @@ class Problem:
     language: str | None = None
     data: str | None = None
     settings: EngineSettings = field(default_factory=EngineSettings)
+    make_engine: EngineFactory = LocalEngine
 
     def engine(self, game: Game | None = None) -> Engine:
-        """An engine for the problem's game, or another one."""
-        return Engine(self.model, self.heads, game or self.game, self.examples, self.players, self.settings)
+        """An engine for the problem's game, or for another game."""
+        return self.make_engine(self.model, self.heads, game or self.game, self.examples, self.players, self.settings)
 
     @cached_property
     def smallest(self) -> int:
@@ -127,14 +129,56 @@ class Rounds(Protocol):
 
 
 class Method(Protocol):
-    """A scorer."""
+    """A way to score players. Its class says what it is; its fields are its options."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in `METHODS`."""
+
+    @property
+    def version(self) -> int:
+        """Raised when the same seed and options give other rounds, so that no run mixes them."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether a value below 0 means that the player hurts."""
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether values are estimates of the estimand without bias."""
+
+    @property
+    def needs_units(self) -> bool:
+        """Whether it has to know its budget beforehand, as its option `units`."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether it trains gates, and does not sample coalitions."""
 
     def start(self, problem: Problem, seed: int) -> Rounds:
         """Begin work on a problem."""
+
+
+@dataclass(frozen=True)
+class MethodRun:
+    """A method that has worked on a problem.
+
+    Attributes:
+        rounds: The method's rounds, with everything that they have found.
+        units: What they cost.
+        seconds: How long they took, those of earlier sessions included.
+        seed: Seed of their draws.
+    """
+
+    rounds: Rounds
+    units: float
+    seconds: float
+    seed: int
+
+    @property
+    def scores(self) -> HeadScores:
+        """What is known so far."""
+        return self.rounds.scores(self.units, self.seed)
 
 
 def score(
@@ -146,6 +190,19 @@ def score(
     stream: str = "",
     progress: Progress | None = None,
 ) -> HeadScores:
+    """The scores that `run_method` finds, which takes the same arguments."""
+    return run_method(method, problem, budget, seed, journal, stream, progress).scores
+
+
+def run_method(
+    method: Method,
+    problem: Problem,
+    budget: Budget,
+    seed: int = 0,
+    journal: Journal | None = None,
+    stream: str = "",
+    progress: Progress | None = None,
+) -> MethodRun:
     """Let a method work on a problem until its budget is spent or nothing is left to find out.
 
     Args:
@@ -153,24 +210,28 @@ def score(
         problem: The problem.
         budget: What it may spend; never overspent.
         seed: Seed of its draws.
-        journal: Where rounds are kept: a run that finds some there goes on from them, and ends with the same bits as
-            one that was never stopped.
+        journal: Where rounds are kept. A run that finds rounds there continues after them, and ends with the same
+            bits as a run that was never stopped.
         stream: The rounds' name in the journal, such as a language.
         progress: Called after each round.
     """
-    rounds, units, first_draw = method.start(problem, seed), 0.0, 0
+    rounds, units, seconds, first_draw = method.start(problem, seed), 0.0, 0.0, 0
     for kept in journal.rounds(stream) if journal is not None else ():
         rounds.absorb(kept.arrays)
         units, first_draw = units + float(kept.arrays["units"]), kept.first_draw + kept.draws
+        seconds += float(kept.arrays.get("seconds", 0.0))
     number, start = journal.count(stream) if journal is not None else 0, time.monotonic()
     while not rounds.done and units + rounds.next_units <= budget.units:
         if budget.seconds is not None and time.monotonic() - start >= budget.seconds:
             break
+        began = time.perf_counter()
         arrays, draws = rounds.draw(first_draw)
+        arrays = {**arrays, "seconds": np.array(time.perf_counter() - began)}
         if journal is not None:
             journal.record(stream, number, arrays, first_draw, draws)
         rounds.absorb(arrays)
         units, first_draw, number = units + float(arrays["units"]), first_draw + draws, number + 1
+        seconds += float(arrays["seconds"])
         if progress is not None:
             progress(units, budget.units, rounds.word)
-    return rounds.scores(units, seed)
+    return MethodRun(rounds, units, seconds, seed)

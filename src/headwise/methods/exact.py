@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 from headwise.stats import Decision
 
@@ -32,7 +34,12 @@ class Exact:
         'exact'
     """
 
-    name: str = "exact"
+    name: ClassVar[str] = "exact"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
 
     def start(self, problem: Problem, seed: int) -> "ExactRounds":  # noqa: ARG002 - nothing is drawn
         """Begin work on a problem.
@@ -45,18 +52,19 @@ class Exact:
                 f"{len(problem.players)} players have too many coalitions to enumerate: take at most {MOST_PLAYERS}, "
                 "for instance layers, or another method"
             )
-        return ExactRounds(problem)
+        return ExactRounds(self, problem)
 
 
 class ExactRounds:
     """Enumeration at work: one round.
 
     Args:
+        method: The method.
         problem: The problem.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, method: Exact, problem: Problem) -> None:
+        self.method, self.problem, self.engine = method, problem, problem.engine()
         self.values: Array | None = None
 
     @property
@@ -67,20 +75,21 @@ class ExactRounds:
     @property
     def next_units(self) -> float:
         """Every coalition on every example."""
-        return float(2 ** len(self.problem.players) * len(self.problem.examples))
+        return self.engine.most_units(2 ** len(self.problem.players) * len(self.problem.examples))
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - nothing is drawn
         """Value every coalition."""
-        engine, game = self.problem.engine(), self.problem.game
+        game, cost = self.problem.game, EngineCost()
         masks = all_coalitions(len(self.problem.players))
         found = []
         for examples in _chunks(len(self.problem.examples), max(1, _ROWS // len(masks))):
             # Example by example, because rows of one example share most of their work.
-            rows = engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
-            found.append(rows.reshape(len(examples), len(masks), game.statistics))
+            rows = self.engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
+            found.append(rows.values.reshape(len(examples), len(masks), game.statistics))
+            cost += rows.cost
         statistics = torch.cat(found).numpy()  # (examples, coalitions, statistics)
         values = [game.corpus(statistics[:, each].astype(np.float64)) for each in range(len(masks))]
-        return {"values": np.array(values), "units": np.array(engine.cost.units)}, 0
+        return {"values": np.array(values), "units": np.array(cost.units)}, 0
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the values of all coalitions."""
@@ -96,12 +105,12 @@ class ExactRounds:
         n, smallest = len(self.problem.players), self.problem.smallest
         if self.values is None:
             unknown = np.full(n, np.nan)
-            return make_scores(self.problem, "exact", unknown, unknown, np.zeros(n), UNDECIDED * n, units, seed)
+            return make_scores(self.problem, self.method, unknown, unknown, np.zeros(n), UNDECIDED * n, units, seed)
         value = average_marginals(self.values, smallest)
         joined = int((all_coalitions(n - 1).sum(1) >= smallest).sum())
         decision = tuple(_sign(each, float(np.abs(self.values).max())) for each in value.tolist())
         return make_scores(
-            self.problem, "exact", value, np.zeros(n), np.full(n, joined), decision, units, seed, 0.0, "exact"
+            self.problem, self.method, value, np.zeros(n), np.full(n, joined), decision, units, seed, 0.0, "exact"
         )
 
 

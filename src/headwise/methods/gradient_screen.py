@@ -5,15 +5,16 @@ clear players at a small fraction of what any unbiased method costs, and decides
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from headwise.draws import Draws
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
-from headwise.methods.walks import star_weights
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.marginals import star_weights
+from headwise.methods.moments import SampleSums
 from headwise.scores import HeadScores
 
 
@@ -25,8 +26,14 @@ class GradientScreen:
         bases: Coalitions in a round.
     """
 
+    name: ClassVar[str] = "gradient-screen"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = False
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     bases: int = 64
-    name: str = "gradient-screen"
 
     def __post_init__(self) -> None:
         if self.bases < 1:
@@ -49,7 +56,7 @@ class ScreenRounds:
     def __init__(self, method: GradientScreen, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
         self.engine = problem.engine()
-        self.count, self.total, self.squares = 0, np.zeros(len(problem.players)), np.zeros(len(problem.players))
+        self.sums = SampleSums.start(len(problem.players))
 
     @property
     def done(self) -> bool:
@@ -59,35 +66,32 @@ class ScreenRounds:
     @property
     def next_units(self) -> float:
         """A forward and a backward pass for each coalition."""
-        return 2.0 * self.method.bases
+        return self.engine.most_units(self.method.bases, gradients=True)
 
     @property
     def word(self) -> str:
         """How many coalitions there were."""
-        return f"{self.count} coalitions"
+        return f"{self.sums.count} coalitions"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """A round of gradients."""
         n, count, draws = len(self.problem.players), self.method.bases, Draws(self.seed, "stars")
         bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
         index = draws.examples(first_draw, count, len(self.problem.examples))
-        self.engine.cost = Cost()  # from nothing: a resumed run must sum the same numbers
-        _, slopes = self.engine.gradients(bases, index)
-        worth = star_weights(bases, self.problem.smallest) * slopes.numpy().astype(np.float64)  # (bases, players)
-        units = np.array(self.engine.cost.units)
-        return {"count": np.array(count), "total": worth.sum(0), "squares": (worth**2).sum(0), "units": units}, count
+        found = self.engine.gradients(bases, index)
+        worth = star_weights(bases, self.problem.smallest) * found.gradients.numpy().astype(
+            np.float64
+        )  # (bases, players)
+        return {**SampleSums.arrays(worth), "units": np.array(found.cost.units)}, count
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in a round's sums."""
-        self.count += int(arrays["count"])
-        self.total, self.squares = self.total + arrays["total"], self.squares + arrays["squares"]
+        self.sums = self.sums.add(arrays)
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean gradients; nothing is decided."""
-        n, count = len(self.problem.players), self.count or np.nan  # nothing seen, nothing known
-        mean = self.total / count
-        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(self.count - 1, 1))
+        n, mean, stderr = len(self.problem.players), self.sums.mean, self.sums.stderr
         return make_scores(
-            self.problem, self.method.name, mean, stderr, np.full(n, self.count), UNDECIDED * n, units, seed,
+            self.problem, self.method, mean, stderr, np.full(n, self.sums.count), UNDECIDED * n, units, seed,
             confidence="none: gradients are biased",
         )  # fmt: skip

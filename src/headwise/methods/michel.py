@@ -1,15 +1,16 @@
 """Sensitivity to gates, after Michel, Levy & Neubig (2019): unsigned, so it cannot tell harmful from helpful."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.moments import SampleSums
 from headwise.scores import HeadScores
 
 Array = NDArray[np.float64]
@@ -26,9 +27,15 @@ class Michel:
         examples: Examples in a round.
     """
 
+    name: ClassVar[str] = "michel"
+    signed: ClassVar[bool] = False
+    unbiased: ClassVar[bool] = False
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     normalise: bool = False
     examples: int = 64
-    name: str = "michel"
 
     def __post_init__(self) -> None:
         if self.examples < 1:
@@ -45,46 +52,41 @@ class MichelRounds:
     def __init__(self, method: Michel, problem: Problem) -> None:
         self.method, self.problem = method, problem
         self.engine = problem.engine(LikelihoodGame())
-        self.count, self.total, self.squares = 0, np.zeros(len(problem.players)), np.zeros(len(problem.players))
+        self.sums = SampleSums.start(len(problem.players))
 
     @property
     def done(self) -> bool:
         """Whether every example was seen."""
-        return self.count >= len(self.problem.examples)
+        return self.sums.count >= len(self.problem.examples)
 
     @property
     def next_units(self) -> float:
         """A forward and a backward pass for each example."""
-        return 2.0 * min(self.method.examples, len(self.problem.examples) - self.count)
+        left = len(self.problem.examples) - self.sums.count
+        return self.engine.most_units(min(self.method.examples, left), gradients=True)
 
     @property
     def word(self) -> str:
         """How many examples were seen."""
-        return f"{self.count} examples"
+        return f"{self.sums.count} examples"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The gradients of the next examples."""
         index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
-        self.engine.cost = Cost()  # from nothing: a resumed run must sum the same numbers
-        _, slopes = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
-        size = np.abs(slopes.numpy().astype(np.float64))  # (examples, players)
-        units = np.array(self.engine.cost.units)
-        found = {"count": np.array(len(index)), "total": size.sum(0), "squares": (size**2).sum(0), "units": units}
-        return found, len(index)
+        found = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
+        size = np.abs(found.gradients.numpy().astype(np.float64))  # (examples, players)
+        return {**SampleSums.arrays(size), "units": np.array(found.cost.units)}, len(index)
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in a round's sums."""
-        self.count += int(arrays["count"])
-        self.total, self.squares = self.total + arrays["total"], self.squares + arrays["squares"]
+        self.sums = self.sums.add(arrays)
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean sizes of gradients; nothing is decided."""
-        n, count = len(self.problem.players), self.count or np.nan  # nothing seen, nothing known
-        mean = self.total / count
-        stderr = np.sqrt((self.squares / count - mean**2).clip(0) / max(self.count - 1, 1))
+        n, mean, stderr = len(self.problem.players), self.sums.mean, self.sums.stderr
         scale = self._norms(mean) if self.method.normalise else np.ones(n)
         return make_scores(
-            self.problem, self.method.name, mean / scale, stderr / scale, np.full(n, self.count), UNDECIDED * n, units,
+            self.problem, self.method, mean / scale, stderr / scale, np.full(n, self.sums.count), UNDECIDED * n, units,
             seed, confidence="none: unsigned", estimand="sensitivity",
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ decide nothing.
 import importlib
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.draws import Draws
+from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Arrays, Problem
-from headwise.methods.permutation import mean_and_error
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.base import Arrays, Method, Problem
+from headwise.methods.coalitions import value_coalitions
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.moments import mean_and_error
 from headwise.methods.tmab import draw_sample
 from headwise.scores import HeadScores
 from headwise.stats import EmpiricalBernstein
@@ -44,7 +46,7 @@ class CoalitionValues:
         self.sample = None if fresh else draw_sample(seed, examples, self.total)
         self.size = examples if self.sample is None else len(self.sample)
         self.draws = Draws(seed, "peers")
-        self.asked = 0
+        self.asked, self.cost = 0, EngineCost()
 
     def __call__(self, masks: NDArray[np.bool_]) -> Array:
         """The worth of coalitions (coalitions, players), or of a single one (players,), as (coalitions,)."""
@@ -54,17 +56,14 @@ class CoalitionValues:
             index = self.draws.examples(self.asked * self.size, count * self.size, self.total)
         else:
             index = np.tile(self.sample, count)
-        self.asked += count
-        rows = self.engine.values(np.repeat(masks, self.size, axis=0), index)
-        statistics = rows.double().numpy().reshape(count, self.size, self.game.statistics)
-        return np.array([self.game.corpus(each) for each in statistics])
+        found, cost = value_coalitions(self.engine, self.game, masks, index.reshape(count, self.size))
+        self.asked, self.cost = self.asked + count, self.cost + cost
+        return found
 
 
-class _Peer(Protocol):
+class _Peer(Method, Protocol):
     """What the rounds need to know of a peer's method."""
 
-    @property
-    def name(self) -> str: ...
     @property
     def units(self) -> float: ...
     @property
@@ -73,8 +72,6 @@ class _Peer(Protocol):
     def fresh(self) -> bool: ...
     @property
     def coalitions(self) -> int: ...
-    @property
-    def unbiased(self) -> bool: ...
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
         """The values of all players, (players,), out of so many coalitions at most."""
 
@@ -96,12 +93,17 @@ class Shapiq:
         'shapiq'
     """
 
+    name: ClassVar[str] = "shapiq"
+    signed: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     units: float = 10_000.0
     approximator: Approximator = "KernelSHAP"
     examples_per_coalition: int = 32
     fresh: bool = False
     coalitions: int = 0
-    name: str = "shapiq"
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -149,19 +151,20 @@ class Captum:
         'captum'
     """
 
+    name: ClassVar[str] = "captum"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     units: float = 10_000.0
     examples_per_coalition: int = 32
     fresh: bool = False
     coalitions: int = 0
-    name: str = "captum"
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether the mean of many estimates is the value."""
-        return True
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
         """Begin work on a problem.
@@ -243,7 +246,7 @@ class PeerRounds:
         seed = self._seed(first_draw)
         values = CoalitionValues(self.problem, self.method.examples_per_coalition, seed, self.method.fresh)
         found = self.method.solve(values, len(self.problem.players), self.coalitions, seed)
-        units = np.array(values.engine.cost.units)
+        units = np.array(values.cost.units)
         return {"values": found, "coalitions": np.array(values.asked), "units": units}, values.asked
 
     def _seed(self, first_draw: int) -> int:
@@ -266,7 +269,7 @@ class PeerRounds:
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr if self.method.unbiased else np.full(n, np.nan),
             np.full(n, self.asked),

@@ -1,15 +1,16 @@
 """Plain Monte Carlo over permutations: players join one after the other, and each marginal on the way counts."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.draws import Draws
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.moments import mean_and_error
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein, SignTest, decide
 
@@ -36,10 +37,16 @@ class Permutation:
         'permutation'
     """
 
+    name: ClassVar[str] = "permutation"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     antithetic: bool = False
     walks: int = 8
     error_rate: float = 0.1
-    name: str = "permutation"
 
     def __post_init__(self) -> None:
         if self.walks < 1:
@@ -81,31 +88,31 @@ class PermutationRounds:
 
     @property
     def next_units(self) -> float:
-        """A pass for every row; that walks share much of their work is not counted on."""
+        """At most a pass for every row: a bound that does not rely on shared work."""
         sizes = len(self.problem.players) - self.problem.smallest + 1
-        return float(self.method.walks * (1 + self.method.antithetic) * sizes)
+        return self.engine.most_units(self.method.walks * (1 + self.method.antithetic) * sizes)
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """Value the coalitions of some walks."""
         walks, smallest = self.method.walks, self.problem.smallest
         orders = draw_orders(self.draws, first_draw, walks, len(self.problem.players))
         examples = self.draws.examples(first_draw, walks, len(self.problem.examples))
-        self.engine.cost = Cost()  # from nothing, so that rounding does not tell where a run was resumed
         if self.method.antithetic:
             both = np.concatenate([orders, reversed_joiners(orders, smallest)])
-            forth, back = np.split(self._walk(both, np.tile(examples, 2)), 2)  # (walks, joiners) each
+            found, units = self._walk(both, np.tile(examples, 2))
+            forth, back = np.split(found, 2)  # (walks, joiners) each
             marginals = (forth + back[:, ::-1]) / 2
         else:
-            marginals = self._walk(orders, examples)
+            marginals, units = self._walk(orders, examples)
         arrays = {"players": orders[:, smallest:].ravel(), "marginals": marginals.ravel()}
-        return arrays | {"units": np.array(self.engine.cost.units)}, walks
+        return arrays | {"units": np.array(units)}, walks
 
-    def _walk(self, orders: NDArray[np.int64], examples: NDArray[np.int64]) -> Array:
-        """The marginals of the players that join on each walk, (walks, joiners)."""
+    def _walk(self, orders: NDArray[np.int64], examples: NDArray[np.int64]) -> tuple[Array, float]:
+        """The marginals of the players that join on each walk, (walks, joiners), and the units that they cost."""
         masks = walk_masks(orders, self.problem.smallest)  # (walks, sizes, players)
         walks, sizes, players = masks.shape
-        values = self.engine.values(masks.reshape(-1, players), np.repeat(examples, sizes))
-        return np.diff(values.double().numpy().reshape(walks, sizes), axis=1)
+        found = self.engine.values(masks.reshape(-1, players), np.repeat(examples, sizes))
+        return np.diff(found.values.double().numpy().reshape(walks, sizes), axis=1), found.cost.units
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the marginals of some walks."""
@@ -132,7 +139,7 @@ class PermutationRounds:
         error_rate, confidence = (self.method.error_rate, "betting") if self.test is not None else (None, "none")
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr,
             self.moments.count,
@@ -187,11 +194,3 @@ def reversed_joiners(orders: NDArray[np.int64], smallest: int) -> NDArray[np.int
         array([[3, 2, 0, 1]])
     """
     return np.concatenate([orders[:, :smallest], orders[:, smallest:][:, ::-1]], axis=1)
-
-
-def mean_and_error(moments: EmpiricalBernstein) -> tuple[Array, Array]:
-    """The means and their standard errors, (players,) each; NaN where there are too few observations."""
-    count = moments.count.astype(np.float64)
-    mean = np.where(count > 0, moments.mean, np.nan)
-    variance = np.divide(moments.squares, count - 1, out=np.full(len(count), np.nan), where=count > 1)
-    return mean, np.sqrt(variance / np.maximum(count, 1))

@@ -1,12 +1,13 @@
 """A random ranking: the control that every ranking has to beat."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from headwise.draws import Draws
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 
 
@@ -14,18 +15,23 @@ from headwise.scores import HeadScores
 class RandomRanking:
     """Values drawn evenly from 0 to 1, the same for every language under one seed."""
 
-    name: str = "random"
+    name: ClassVar[str] = "random"
+    signed: ClassVar[bool] = False
+    unbiased: ClassVar[bool] = False
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
 
     def start(self, problem: Problem, seed: int) -> "RandomRounds":
         """Begin work on a problem."""
-        return RandomRounds(problem, seed)
+        return RandomRounds(self, problem, seed)
 
 
 class RandomRounds:
     """One draw."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self.problem, self.seed = problem, seed
+    def __init__(self, method: RandomRanking, problem: Problem, seed: int) -> None:
+        self.method, self.problem, self.seed = method, problem, seed
         self.value: Arrays | None = None
 
     @property
@@ -57,6 +63,6 @@ class RandomRounds:
         n = len(self.problem.players)
         value = np.full(n, np.nan) if self.value is None else self.value["value"]
         return make_scores(
-            self.problem, "random", value, np.full(n, np.nan), np.zeros(n), UNDECIDED * n, units, seed,
+            self.problem, self.method, value, np.full(n, np.nan), np.zeros(n), UNDECIDED * n, units, seed,
             confidence="none: random", estimand="random",
         )  # fmt: skip

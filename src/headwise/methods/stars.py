@@ -16,20 +16,20 @@ number of rounds while the standard error falls with its square root; at more th
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.draws import Draws
-from headwise.engine import Cost
+from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.results import UNDECIDED, make_scores
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.marginals import flip_signs, star_weights
 from headwise.methods.slopes import PRIOR, Slopes, sum_flips
-from headwise.methods.walks import flip_signs, star_weights
 from headwise.scores import HeadScores
 from headwise.stats import Decision, SignTest, decide
 from headwise.stats.asymptotic import asymptotic_radius
@@ -63,13 +63,19 @@ class Stars:
         confirm: Whether a harmful player must not be helpful by accuracy, where the game is a soft one.
     """
 
+    name: ClassVar[str] = "stars"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 2
+
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
     bases: int = 16
     gradients: int = 4
     flips: int = 36
     confirm: bool = True
-    name: str = "stars"
 
     def __post_init__(self) -> None:
         if self.confidence not in get_args(Confidence):
@@ -116,10 +122,11 @@ class StarRounds:
 
     @property
     def next_units(self) -> float:
-        """What the next round may cost: gradients, bases, flips, and bases run again where a star fills a batch."""
-        rate = self.flip_chances()
-        again = 2 + (self._flips + 1) * int(self.problem.examples.lengths.max()) / 2048
-        return self.method.bases * (2 * self.method.gradients + again + float(rate @ self.flip_engine.flip_units) * 1.2)
+        """The most that the next round may cost: gradients, bases and flips, whichever players are drawn."""
+        stars, rows = self.method.bases, self.method.bases * (self._flips + 1)
+        flips = most_drawn(self.flip_chances(), self._flips, self.flip_engine.flip_units)
+        gradients = self.gradient_engine.most_units(stars * self.method.gradients, gradients=True)
+        return gradients + self.flip_engine.most_units(rows, shared=stars * (1 + flips))
 
     @property
     def word(self) -> str:
@@ -131,18 +138,15 @@ class StarRounds:
         """A round: gradients at all bases, flips at one of each block."""
         count = self.method.bases * self.method.gradients
         bases, index = self.draw_bases(first_draw, count)
-        # From nothing, so that a resumed run sums the same numbers.
-        self.gradient_engine.cost = self.flip_engine.cost = Cost()
-        _, slopes = self.gradient_engine.gradients(bases, index)
+        slopes = self.gradient_engine.gradients(bases, index)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
-        gradients = weights * slopes.numpy().astype(np.float64)
+        gradients = weights * slopes.gradients.numpy().astype(np.float64)
         stars, odds = self._choose_bases(first_draw, gradients)
         players = self._choose_players(first_draw)  # (stars, flips)
-        marginals = self._flip(bases[stars], index[stars], players, weights[stars])
+        marginals, cost = self._flip(bases[stars], index[stars], players, weights[stars])
         sums = sum_flips(bases, gradients, stars, players, marginals)
         arrays = {**sums, **self._reduce(bases, gradients, stars, odds, players, marginals)}
-        units = self.gradient_engine.cost.units + self.flip_engine.cost.units
-        return {**arrays, "units": np.array(units)}, count
+        return {**arrays, "units": np.array(slopes.cost.units + cost.units)}, count
 
     def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Coalitions (bases, players) and the example of each, (bases,)."""
@@ -168,7 +172,7 @@ class StarRounds:
         value, stderr = self.estimates()
         promised = self.method.confidence == "asymptotic" or self.test is not None
         return make_scores(
-            self.problem, self.method.name, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
+            self.problem, self.method, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
             self.method.error_rate if promised else None, self.method.confidence if promised else "none",
         )  # fmt: skip
 
@@ -247,20 +251,18 @@ class StarRounds:
 
     def _choose_players(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
-        ends = np.cumsum(self.flip_chances())
-        ends[-1] = self._flips  # rounding
         start = Draws(self.seed, "star flips").uniform(first_draw, self.method.bases, 1)  # (stars, 1)
-        return np.searchsorted(ends, start + np.arange(self._flips), side="right").clip(max=len(ends) - 1)
+        return systematic_sample(self.flip_chances(), self._flips, start)
 
     def _flip(
         self, bases: NDArray[np.bool_], index: NDArray[np.int64], players: NDArray[np.int64], weights: Array
-    ) -> Array:
-        """Weighted marginals by value and by hard value, (stars, flips, 2); of no weight, so not flipped at all: 0."""
+    ) -> tuple[Array, EngineCost]:
+        """Weighted marginals by value and by hard value, (stars, flips, 2), and their cost; 0 for those of weight 0."""
         weight = np.take_along_axis(weights, players, axis=1)  # (stars, flips)
         found = self.flip_engine.flips(bases, index, np.where(weight > 0, players, -1))
         differences = (found.flipped - found.base[:, None]).numpy().astype(np.float64)
         scale = weight * np.take_along_axis(flip_signs(bases), players, axis=1)
-        return np.where(weight[..., None] > 0, differences * scale[..., None], 0.0)
+        return np.where(weight[..., None] > 0, differences * scale[..., None], 0.0), found.cost
 
     def _reduce(
         self,
@@ -303,6 +305,37 @@ class StarRounds:
     @property
     def _flips(self) -> int:
         return min(self.method.flips, len(self.problem.players))
+
+
+def systematic_sample(chances: Array, size: int, start: Array) -> NDArray[np.int64]:
+    """Players drawn with given chances: those in whose stretches start, start + 1, … fall, (samples, size).
+
+    Args:
+        chances: The chance of each player, at most 1; they sum to the size, (players,).
+        size: Number of players in a sample.
+        start: A number between 0 and 1 for each sample, (samples, 1).
+
+    Example:
+        >>> systematic_sample(np.array([0.5, 1.0, 0.5]), size=2, start=np.array([[0.2], [0.7]]))
+        array([[0, 1],
+               [1, 2]])
+    """
+    ends = np.cumsum(chances)
+    ends[-1] = size  # rounding
+    return np.searchsorted(ends, start + np.arange(size), side="right").clip(max=len(ends) - 1)
+
+
+def most_drawn(chances: Array, size: int, units: Array) -> float:
+    """The largest sum of units over the players of any `systematic_sample`.
+
+    Example:
+        >>> most_drawn(np.array([0.5, 1.0, 0.5]), size=2, units=np.array([3.0, 1.0, 2.0]))
+        4.0
+    """
+    # A sample changes only where the start passes the end of a player's stretch.
+    ends = np.sort(np.append(np.cumsum(chances) % 1, [0.0, 1.0]))
+    samples = systematic_sample(chances, size, ((ends[1:] + ends[:-1]) / 2)[:, None])
+    return float(units[samples].sum(1).max())
 
 
 def capped_shares(weights: Array, total: float) -> Array:

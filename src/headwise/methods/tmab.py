@@ -1,16 +1,18 @@
 """Truncated Monte Carlo with bandit stopping, as the text of Held & Yang has it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.draws import Draws
-from headwise.engine import Cost
 from headwise.errors import HeadwiseError
 from headwise.methods.base import Arrays, Problem
-from headwise.methods.permutation import draw_orders, mean_and_error, walk_masks
-from headwise.methods.results import make_scores
+from headwise.methods.coalitions import value_coalitions
+from headwise.methods.head_scores import make_scores
+from headwise.methods.moments import mean_and_error
+from headwise.methods.permutation import draw_orders, walk_masks
 from headwise.scores import HeadScores
 from headwise.stats import Decision, EmpiricalBernstein
 
@@ -41,10 +43,16 @@ class Tmab:
         'tmab'
     """
 
+    name: ClassVar[str] = "tmab"
+    signed: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
     sample: int = 512
     value_range: float = 1.0
     error_rate: float = 0.1
-    name: str = "tmab"
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -87,7 +95,7 @@ class TmabRounds:
         """Every coalition that the next permutation may need, on every example of the sample."""
         going = int((~self.stopped).sum())
         sizes = len(self.problem.players) - self.problem.smallest + 1
-        return float(min(sizes, 2 * going) * len(self.sample))
+        return self.engine.most_units(min(sizes, 2 * going) * len(self.sample))
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """Walk down one permutation."""
@@ -96,19 +104,13 @@ class TmabRounds:
         joiners = order[smallest:]
         going = np.flatnonzero(~self.stopped[joiners])  # the i-th step is from smallest + i players to one more
         needed = np.union1d(going, going + 1)
-        self.engine.cost = Cost()  # from nothing, so that rounding does not tell where a run was resumed
         values = np.full(len(joiners) + 1, np.nan)
-        values[needed] = self._values(walk_masks(order[None], smallest)[0, needed])
+        masks = walk_masks(order[None], smallest)[0, needed]
+        values[needed], cost = value_coalitions(
+            self.engine, self.problem.game, masks, np.tile(self.sample, (len(needed), 1))
+        )
         marginals = values[going + 1] - values[going]
-        units = np.array(self.engine.cost.units)
-        return {"players": joiners[going], "marginals": marginals, "units": units}, 1
-
-    def _values(self, masks: NDArray[np.bool_]) -> Array:
-        """The worth of coalitions on the sample, (coalitions,)."""
-        size, game = len(self.sample), self.problem.game
-        rows = self.engine.values(np.repeat(masks, size, axis=0), np.tile(self.sample, len(masks)))
-        statistics = rows.double().numpy().reshape(len(masks), size, game.statistics)
-        return np.array([game.corpus(each) for each in statistics])
+        return {"players": joiners[going], "marginals": marginals, "units": np.array(cost.units)}, 1
 
     def absorb(self, arrays: Arrays) -> None:
         """Take in the marginals of a permutation."""
@@ -124,7 +126,7 @@ class TmabRounds:
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
             self.problem,
-            self.method.name,
+            self.method,
             mean,
             stderr,
             self.moments.count,

@@ -45,6 +45,9 @@ class Provenance:
         fingerprint: Fingerprint of its attention weights.
         data: Fingerprint of the examples.
         versions: Versions of the libraries involved.
+        version: Version of the method.
+        signed: Whether a value below 0 means that the player hurts.
+        unbiased: Whether values are estimates of the estimand without bias.
     """
 
     method: str
@@ -59,6 +62,16 @@ class Provenance:
     fingerprint: str | None = None
     data: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
+    signed: bool = True
+    unbiased: bool = True
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":
+        """The provenance that `dataclasses.asdict` described."""
+        # Files from before these fields existed: there, a reason after "none: " stood for a method without them.
+        fit = not str(data.get("confidence", "")).startswith("none: ")
+        return cls(**{"signed": fit, "unbiased": fit, **data})
 
 
 @dataclass(frozen=True)
@@ -325,7 +338,7 @@ class HeadScores:
             stderr=tuple(_read_number(row["stderr"]) for row in rows),
             count=tuple(int(row["count"]) for row in rows),
             decision=tuple(cast(Decision, row["decision"]) for row in rows),
-            provenance=Provenance(**data["provenance"]),
+            provenance=Provenance.from_dict(data["provenance"]),
             kind=data["players"],
             members=tuple(tuple(map(str, row["members"])) for row in rows if "members" in row),
         )

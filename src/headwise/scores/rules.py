@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
 #: Default expected share of harmless players among those that `likely_harmful` removes.
 FALSE_SHARE = 0.1
-#: Methods whose values, with their standard errors, do not say how likely a player is harmful, and what these are.
-_UNFIT = {"gradient-screen": "biased", "michel": "without a sign", "random": "drawn by chance"}
 
 
 def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tuple[str, ...]:
@@ -32,10 +30,10 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
     if not 0 < false_share < 1:
         raise HeadwiseError(f"false_share must be between 0 and 1, not {false_share}")
     if not tells_likely(scores):
-        method = scores.provenance.method
+        reason = "biased" if scores.provenance.signed else "without a sign"
         raise HeadwiseError(
-            f"the values of {method} are {_UNFIT[method]} and do not say which heads are likely harmful: choose a "
-            "number of the lowest values with count or share"
+            f"the values of {scores.provenance.method} are {reason} and do not say which heads are likely harmful: "
+            "choose a number of the lowest values with count or share"
         )
     chosen = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
     return tuple(name for name, low in zip(scores.players, chosen, strict=True) if low)
@@ -43,7 +41,7 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
 
 def tells_likely(scores: "HeadScores") -> bool:
     """Whether `likely_harmful` applies: the values are unbiased estimates of what players add."""
-    return scores.provenance.method not in _UNFIT
+    return scores.provenance.signed and scores.provenance.unbiased
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:

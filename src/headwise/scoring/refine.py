@@ -162,8 +162,9 @@ class _Search:
 
     def __init__(self, problem: Problem, plan: RefinementPlan, journal: Journal | None) -> None:
         self.problem, self.plan, self.journal = problem, plan, journal
-        soft = problem.game if problem.game.differentiable else ProbabilityGame()
-        self.soft, self.hard = problem.engine(soft), problem.engine(AccuracyGame())
+        self.soft_game = problem.game if problem.game.differentiable else ProbabilityGame()
+        self.hard_game = AccuracyGame()
+        self.soft, self.hard = problem.engine(self.soft_game), problem.engine(self.hard_game)
         order = np.argsort(Draws(plan.seed, "refine").uniform(0, 1, len(problem.examples))[0])
         self.index = order[: plan.examples]
         self.units = 0.0
@@ -172,11 +173,11 @@ class _Search:
         """What a mask is worth by the soft value, and what each player is under it."""
 
         def compute() -> dict[str, Array]:
-            values, slopes = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
-            each = slopes.numpy().astype(np.float64)  # (examples, players)
-            return {"values": values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
+            found = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
+            each = found.gradients.numpy().astype(np.float64)  # (examples, players)
+            return {"values": found.values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
 
-        kept = self._kept(self.soft.game.name, on, compute)
+        kept = self._kept(self.soft_game.name, on, compute)
         self.units += 2 * len(self.index)
         return Measured(kept["values"], Estimates(kept["slopes"], kept["errors"]))
 
@@ -184,10 +185,10 @@ class _Search:
         """The accuracy under a mask."""
 
         def compute() -> dict[str, Array]:
-            values = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
-            return {"value": values.double().mean().numpy()}
+            found = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
+            return {"value": found.values.double().mean().numpy()}
 
-        kept = self._kept(self.hard.game.name, on, compute)
+        kept = self._kept(self.hard_game.name, on, compute)
         self.units += len(self.index)
         return float(kept["value"])
 

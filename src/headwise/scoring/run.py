@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from headwise.errors import FieldError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Method, Problem, find_method, score, version_of
-from headwise.methods.base import Arrays, Rounds
+from headwise.methods import Budget, Method, Problem, find_method, method_class, run_method
 from headwise.progress import Advance
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
@@ -89,7 +86,7 @@ def run_scoring(
     Raises:
         HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
     """
-    method = find_method(plan.method, **_options(plan))
+    method = plan_method(plan)
     problems, notes = make_problems(plan, setting, trust_remote_code)
     with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
         found = {}
@@ -128,14 +125,13 @@ def score_languages(
     Raises:
         HeadwiseError: The budget does not cover the first round of the method.
     """
-    method = find_method(plan.method, **_options(plan))
+    method = plan_method(plan)
     start, spent, total = time.monotonic(), 0.0, plan.budget * len(problems)
     for done, (language, problem) in enumerate(problems.items()):
-        timed = _Timed(method)
         budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
         show = functools.partial(_show, progress, language, spent, total)
-        scores = score(timed, problem, budget, plan.seed, journal, language, show)
-        rounds = timed.rounds
+        found = run_method(method, problem, budget, plan.seed, journal, language, show)
+        rounds, scores = found.rounds, found.scores
         if not (rounds.done or scores.provenance.units):
             raise FieldError(
                 "budget",
@@ -148,13 +144,15 @@ def score_languages(
             total -= plan.budget - units
         _show(progress, language, spent, total, units, 0, rounds.word)
         spent += units
-        yield language, LanguageScores(scores, rounds.seconds, len(problem.examples), problem.examples.cut, finished)
+        yield language, LanguageScores(scores, found.seconds, len(problem.examples), problem.examples.cut, finished)
 
 
-def _options(plan: ScoringPlan) -> dict[str, Any]:
-    """A method's options; those that have to know beforehand what they may spend are told."""
-    named = {str(name): value for name, value in plan.options.items()}  # a plan's YAML may have any names
-    return {"units": plan.budget, **named} if plan.method in ("shapiq", "captum") else named
+def plan_method(plan: ScoringPlan) -> Method:
+    """The method of a plan with its options; a method that has to know its budget beforehand is given the plan's."""
+    options = {str(name): value for name, value in plan.options.items()}  # names in a plan's YAML may be numbers
+    if method_class(plan.method).needs_units:
+        options = {"units": plan.budget, **options}
+    return find_method(plan.method, **options)
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
@@ -164,8 +162,8 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
     return {
         **dataclasses.asdict(plan),
         "languages": list(problems),
-        "options": {name: value for name, value in options.items() if name != "name"},
-        "version": version_of(method),
+        "options": options,
+        "version": method.version,
         "estimand": first.estimand.name,
         "fingerprint": first.heads.fingerprint,
         "weights": hash_weights(first.model),
@@ -193,46 +191,3 @@ def _show(
     """Report the units of earlier languages and of this one."""
     if progress is not None:
         progress(int(spent + units), int(total), f"{language}: {status}")
-
-
-class _TimedRounds:
-    """Rounds that keep how long they took with what they found, so that a resumed run knows it too."""
-
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds, self.seconds = rounds, 0.0
-
-    @property
-    def done(self) -> bool:
-        return self._rounds.done
-
-    @property
-    def next_units(self) -> float:
-        return self._rounds.next_units
-
-    @property
-    def word(self) -> str:
-        return self._rounds.word
-
-    def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        start = time.perf_counter()
-        arrays, draws = self._rounds.draw(first_draw)
-        return {**arrays, "seconds": np.array(time.perf_counter() - start)}, draws
-
-    def absorb(self, arrays: Arrays) -> None:
-        self.seconds += float(arrays["seconds"])
-        self._rounds.absorb(arrays)
-
-    def scores(self, units: float, seed: int) -> HeadScores:
-        return self._rounds.scores(units, seed)
-
-
-class _Timed:
-    """A method whose rounds are timed."""
-
-    def __init__(self, method: Method) -> None:
-        self._method, self.name = method, method.name
-        self.rounds: _TimedRounds
-
-    def start(self, problem: Problem, seed: int) -> _TimedRounds:
-        self.rounds = _TimedRounds(self._method.start(problem, seed))
-        return self.rounds

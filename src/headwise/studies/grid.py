@@ -2,25 +2,26 @@
 
 import dataclasses
 import functools
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.data.examples import Example
+from headwise.engine.evaluation import MaskJudge
 from headwise.errors import HeadwiseError
-from headwise.gates import gated
+from headwise.files import hash_json
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.progress import Advance
 from headwise.runs import Journal
 from headwise.scoring import Setting
-from headwise.tasks import Task, evaluate
+from headwise.tasks import Task
 
 Array = NDArray[np.float64]
+#: Cells that are measured together: rows of one example share layers, and more cells mean more to lose when stopped.
+_TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -57,46 +58,67 @@ class Grid:
         if not isinstance(setting.task, Task):
             raise HeadwiseError(f"studies need a task with labels, not {setting.task.name}")
         self.setting, self.journal, self.task = setting, journal, setting.task
+        self._judges: dict[tuple[str, str, int | None], MaskJudge] = {}
 
     def measure(self, cells: Iterable[Cell], progress: Advance | None = None) -> dict[Cell, Array]:
         """The statistics of every cell, (examples, statistics) each.
 
         Args:
             cells: The cells; equal ones are measured once.
-            progress: Called after every cell.
+            progress: Called with the number of cells that are done.
         """
-        wanted = list(dict.fromkeys(cells))
-        found = {}
-        for done, cell in enumerate(wanted):
+        keys = {cell: self._key(cell) for cell in dict.fromkeys(cells)}
+        missing = [cell for cell, key in keys.items() if not self.journal.count(key)]
+        done = len(keys) - len(missing)
+        for group in _grouped(missing):
             if progress is not None:
-                progress(done, len(wanted), f"testing {cell.language}")
-            found[cell] = self._measure(cell)
+                progress(done, len(keys), f"testing {group[0].language}")
+            self._compute(group, keys)
+            done += len(group)
         if progress is not None:
-            progress(len(wanted), len(wanted), "tested")
-        return found
+            progress(len(keys), len(keys), "tested")
+        return {cell: np.asarray(next(self.journal.rounds(key)).arrays["statistics"]) for cell, key in keys.items()}
 
-    def _measure(self, cell: Cell) -> Array:
-        examples = self.examples(cell)
-
-        def compute() -> dict[str, Array]:
-            mask = cell.mask or HeadMask.full(self.setting.heads)
-            with gated(self.setting.model, mask, heads=self.setting.heads):
-                measured = evaluate(self.setting.model, self.task, examples, self.setting.tokenizer)
-                return {"statistics": measured.statistics}
-
-        return np.asarray(self.journal.once(self._key(cell, examples), compute)["statistics"])
-
-    def examples(self, cell: Cell) -> tuple[Example, ...]:
+    def examples(self, cell: Cell) -> Sequence[Example]:
         """The examples of a cell."""
-        found = self.setting.dataset.examples(cell.language, cell.split)[: cell.limit]
-        return found if cell.only is None else tuple(found[place] for place in cell.only)
+        found = self._judge(cell).examples
+        return found if cell.only is None else [found[place] for place in cell.only]
 
-    def _key(self, cell: Cell, examples: Sequence[Example]) -> str:
+    def _compute(self, cells: Sequence[Cell], keys: dict[Cell, str]) -> None:
+        """Measure cells of one language together, and keep them."""
+        judge, full = self._judge(cells[0]), HeadMask.full(self.setting.heads)
+        every = range(len(judge.examples))
+        found = judge.measure([cell.mask or full for cell in cells], [cell.only or every for cell in cells])
+        for cell, statistics in zip(cells, found.statistics, strict=True):
+            self.journal.record(keys[cell], 0, {"statistics": statistics}, first_draw=0, draws=0)
+
+    def _judge(self, cell: Cell) -> MaskJudge:
+        """What measures masks on the examples of a cell; these are encoded once."""
+        place = (cell.language, cell.split, cell.limit)
+        if place not in self._judges:
+            examples = self.setting.dataset.examples(cell.language, cell.split)[: cell.limit]
+            setting = self.setting
+            self._judges[place] = MaskJudge(
+                setting.model, setting.heads, self.task, examples, setting.tokenizer, cell.language
+            )
+        return self._judges[place]
+
+    def _key(self, cell: Cell) -> str:
         """The name of a measurement: a hash of the weights, the mask and the examples themselves."""
         mask = (cell.mask.kind, sorted(cell.mask.off)) if cell.mask is not None else ("heads", [])
-        about = (self._weights, mask, [dataclasses.astuple(example) for example in examples])
-        return f"{cell.split} {cell.language} {hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]}"
+        examples = [dataclasses.astuple(example) for example in self.examples(cell)]
+        return f"{cell.split} {cell.language} {hash_json((self._weights, mask, examples))}"
 
     @functools.cached_property
     def _weights(self) -> str | None:
         return hash_weights(self.setting.model)
+
+
+def _grouped(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Cells of the same examples together, at most `_TOGETHER` of them."""
+    groups: dict[tuple[str, str, int | None], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.language, cell.split, cell.limit), []).append(cell)
+    for group in groups.values():
+        for start in range(0, len(group), _TOGETHER):
+            yield group[start : start + _TOGETHER]

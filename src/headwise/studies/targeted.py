@@ -21,6 +21,7 @@ from headwise.scores.rules import tells_likely
 from headwise.scoring import RefinementPlan, ScoringPlan, ScoringRun, make_problems
 from headwise.scoring.pool import pool_languages, pooled_mask
 from headwise.scoring.refine import refine_languages
+from headwise.scoring.run import plan_method
 from headwise.studies.grid import Array, Cell
 from headwise.studies.judge import Judge, check_split
 from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy, load_targeted
@@ -118,7 +119,7 @@ def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str
 def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
     """One mask for all languages, from the rounds of all of them."""
     assert scored.folder is not None
-    method = find_method(plan.scoring.method, **plan.scoring.options)
+    method = plan_method(plan.scoring)
     with read_run(scored.folder) as run:
         pooled = pool_languages(scored.scores, method, problems, run.journal, plan.scoring.seed)
     return pooled_mask(pooled, next(iter(scored.scores.values())))

@@ -1,21 +1,21 @@
-"""Tasks: encode examples, predict, measure, tune."""
+"""Tasks: encode examples, read answers, measure them, tune."""
 
 from typing import TYPE_CHECKING
 
 from headwise.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.tasks.evaluation import Evaluation, evaluate
+    from headwise.tasks.evaluation import Evaluation
     from headwise.tasks.protocol import AnyTask, gold_log_probabilities
     from headwise.tasks.task import Task, find_task, labels_of
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "evaluation": ("Evaluation", "evaluate"),
+            "evaluation": ("Evaluation",),
             "protocol": ("AnyTask", "gold_log_probabilities"),
             "task": ("Task", "find_task", "labels_of"),
         },
     )
 
-__all__ = ["AnyTask", "Evaluation", "Task", "evaluate", "find_task", "gold_log_probabilities", "labels_of"]
+__all__ = ["AnyTask", "Evaluation", "Task", "find_task", "gold_log_probabilities", "labels_of"]

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.stats import bootstrap_interval
 from headwise.tasks.encoding import Batch, Encoded, make_batch, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
@@ -136,7 +135,7 @@ def perplexity(
     sums = _sum_sequences(model, windows, tokenizer, gating)
     statistics = np.zeros((len(texts), 2))
     np.add.at(statistics, [owner for owner, _ in windows], sums[:, [0, 2]])
-    return _measure(Perplexity(), statistics, cut=0)
+    return Evaluation.of(Perplexity(), statistics)
 
 
 def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encoded]:
@@ -266,15 +265,8 @@ def evaluate_choices(
 ) -> Evaluation:
     """Measure a causal model by how often it finds the right choice likeliest; statistics are (examples, 2)."""
     found = score_choices(model, task, examples, tokenizer, gating)
-    metric = Accuracy()
-    pairs = zip(found.predicted, found.answers, strict=True)
-    statistics = np.stack([metric.statistics([str(predicted)], [str(gold)]) for predicted, gold in pairs])
-    return _measure(metric, statistics, found.cut)
-
-
-def _measure(metric: Accuracy | Perplexity, statistics: Array, cut: int) -> Evaluation:
-    low, high = bootstrap_interval(statistics, metric.value)
-    return Evaluation(metric.name, float(metric.value(statistics.sum(0))), low, high, len(statistics), cut, statistics)
+    right = np.array(found.predicted) == np.array(found.answers)
+    return Evaluation.of(Accuracy(), np.stack([right, np.ones(len(right))], axis=1), found.cut)
 
 
 def _sum_sequences(

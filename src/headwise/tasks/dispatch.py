@@ -1,35 +1,20 @@
-"""The task of a name for a model at hand, and measuring the model by whatever its task is measured by."""
+"""The task of a name, as a given model can do it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from headwise.data.examples import Example
 from headwise.errors import HeadwiseError
 from headwise.heads import find_heads
-from headwise.tasks.causal import LanguageTask, perplexity, texts_of
+from headwise.tasks.causal import LanguageTask
 from headwise.tasks.encoding import usable_positions
-from headwise.tasks.evaluation import Evaluation, evaluate
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, check_piece, find_task
-from headwise.tasks.text_metrics import metrics_for
-from headwise.tasks.translation import TranslationTask, evaluate_translation
+from headwise.tasks.translation import TranslationTask
 
-#: Most tokens that a model is given unless told otherwise.
+#: Tasks whose model is used as it is: its own output layer answers.
+TEXT_TASKS = ("translation", "lm")
+#: Most tokens that a model is given by default.
 USUAL_WINDOW = 512
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What a model was measured by in one language.
-
-    Attributes:
-        results: One result a metric, the main one first.
-        signatures: How metrics were computed, where that needs saying, by their names.
-    """
-
-    results: tuple[Evaluation, ...]
-    signatures: dict[str, str] = field(default_factory=dict)
 
 
 def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window: int | None = None) -> AnyTask:
@@ -40,7 +25,7 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
         name: The task.
         piece: Which piece of a word carries its label.
         beams: Beams of the search, for translation.
-        window: Most tokens read at a time, for language modelling; 512 or as many as the model takes unless told.
+        window: Most tokens read at a time, for language modelling; by default 512, or fewer if the model takes fewer.
 
     Raises:
         HeadwiseError: There is no such task, or the model is not of the right kind for it.
@@ -81,49 +66,16 @@ def fit_to(task: Task, model: Any) -> Task:
 
 
 def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
-    """See that the tokenizer needs to be told nothing more for the task.
+    """Check that a tokenizer has all the settings that a task needs.
 
     Raises:
-        HeadwiseError: It is one of many languages, and would take every source for its first.
+        HeadwiseError: It is for many languages, and no source and target languages are set.
     """
     if isinstance(task, TranslationTask) and task.first_token is None and hasattr(tokenizer, "src_lang"):
         raise HeadwiseError(
             "the model translates between many languages and must be told which: use evaluate_translation or tune from "
             "Python, with tokenizer.src_lang and TranslationTask(first_token=...) set"
         )
-
-
-def measure(
-    model: Any,
-    task: AnyTask,
-    examples: Sequence[Example],
-    tokenizer: Any,
-    language: str = "",
-    progress: Callable[[int], None] | None = None,
-) -> Measurement:
-    """Measure a model by the metrics of its task.
-
-    Args:
-        model: The model.
-        task: A task of `task_of`.
-        examples: The examples.
-        tokenizer: The model's tokenizer.
-        language: Their language, or pair of languages (`en-zh`): BLEU splits some languages in a way of their own.
-        progress: Called with the number of examples that were done since the last call.
-    """
-    match task:
-        case TranslationTask():
-            task = replace(task, metrics=metrics_for(language.partition("_")[0].rpartition("-")[2]))
-            found = evaluate_translation(model, task, examples, tokenizer, progress=progress)
-            return Measurement(tuple(found.results.values()), found.signatures)
-        case LanguageTask():
-            measured = perplexity(model, texts_of(examples), tokenizer, task.window)
-            if progress is not None:
-                progress(len(examples))
-            return Measurement((measured,))
-        case Task():
-            return Measurement((evaluate(model, task, examples, tokenizer, progress),))
-    raise HeadwiseError(f"there is no way to measure the task {task.name!r}")
 
 
 def _classification(model: Any, name: str, piece: Piece) -> Task:
@@ -136,7 +88,7 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
             f"the model's classifier has {len(labels)} labels ({', '.join(labels[:4])} …), not those of {name}: "
             f"tune it first (headwise tune … --task {name})"
         )
-    return fit_to(replace(found, labels=labels), model)
+    return fit_to(found.with_labels(labels), model)
 
 
 def _longest(model: Any) -> int:

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -78,15 +80,34 @@ def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) ->
 
 def pack_by_length(lengths: Sequence[int], token_budget: int) -> Iterator[list[int]]:
     """Groups of examples of like length whose padded size stays within a budget of tokens, longest first."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    group: list[int] = []
-    for i in order:
-        if group and lengths[group[0]] * (len(group) + 1) > token_budget:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    for part in split_batches(np.asarray(lengths, dtype=np.int64)[order], token_budget):
+        yield [int(i) for i in order[part]]
+
+
+def split_batches(
+    lengths: NDArray[np.int64], token_budget: int, most_padding: float = 1.0, enough_tokens: int = 0
+) -> Iterator[slice]:
+    """Split examples, the longest first, into batches: the one packer that all batches come from.
+
+    Args:
+        lengths: Tokens of each example, in descending order, (examples,).
+        token_budget: Most padded tokens of a batch; an example longer than that is a batch of its own.
+        most_padding: Share of padding above which a batch takes no more examples, if it has enough tokens.
+        enough_tokens: Padded tokens that are enough.
+
+    Example:
+        >>> list(split_batches(np.array([50, 50, 10, 10, 10]), token_budget=100))
+        [slice(0, 2, None), slice(2, 5, None)]
+    """
+    start = 0
+    while start < len(lengths):
+        sizes = lengths[start : start + max(1, int(token_budget // lengths[start]))]
+        padded = sizes[0] * np.arange(1, len(sizes) + 1)  # tokens of the first example, the first two, ...
+        wasteful = (padded - np.cumsum(sizes) > most_padding * padded) & (padded - sizes[0] >= enough_tokens)
+        stop = start + (int(np.argmax(wasteful)) if wasteful.any() else len(sizes))
+        yield slice(start, stop)
+        start = stop
 
 
 def usable_positions(model: Any) -> int | None:

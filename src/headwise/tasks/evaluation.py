@@ -1,20 +1,8 @@
-"""Running a model over examples: predictions, statistics and a measured result per language."""
+"""The result of measuring a model: a metric, its interval, and what each example adds to it."""
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import torch
-
-from headwise.data.examples import Example
-from headwise.stats import bootstrap_interval
-from headwise.tasks.encoding import Batch, Encoded, pack_by_length
-from headwise.tasks.metrics import Array
-from headwise.tasks.task import Task
-
-#: Padded tokens in one forward pass: large enough to keep the cores busy, small enough for their caches.
-TOKEN_BUDGET = 2048
+from headwise.tasks.metrics import Array, CorpusMetric, bootstrap_interval
 
 
 @dataclass(frozen=True)
@@ -23,10 +11,10 @@ class Evaluation:
 
     Attributes:
         metric: Name of the metric.
-        value: Its value, in percent.
+        value: Its value, in percent if it is a share.
         low: Lower end of the 95% bootstrap interval.
         high: Upper end.
-        examples: How many examples.
+        examples: Number of examples.
         cut: How many of them were longer than the model takes, and were cut.
         statistics: What each example adds to the metric, (examples, statistics).
     """
@@ -39,53 +27,9 @@ class Evaluation:
     cut: int
     statistics: Array
 
-
-def evaluate(
-    model: Any,
-    task: Task,
-    examples: Sequence[Example],
-    tokenizer: Any,
-    progress: Callable[[int], None] | None = None,
-) -> Evaluation:
-    """Measure a model on examples.
-
-    Args:
-        model: A model with a head for the task.
-        task: The task.
-        examples: The examples.
-        tokenizer: The model's tokenizer.
-        progress: Called with the number of examples done after each batch.
-    """
-    task.metric.statistics((), ())  # a package that the metric needs and that is missing is reported before any work
-    encoded, cut = task.encode(examples, tokenizer)
-    predicted = predict(model, task, encoded, tokenizer.pad_token_id, progress)
-    gold = [[task.labels[label] for label in item.gold] for item in encoded]
-    statistics = np.stack([task.metric.statistics(p, g) for p, g in zip(predicted, gold, strict=True)])
-    low, high = bootstrap_interval(statistics, task.metric.value)
-    value = float(task.metric.value(statistics.sum(0)))
-    return Evaluation(task.metric.name, value, low, high, len(examples), cut, statistics)
-
-
-def predict(
-    model: Any, task: Task, encoded: Sequence[Encoded], pad_id: int, progress: Callable[[int], None] | None = None
-) -> list[list[str]]:
-    """The predicted labels of each example, in order; a word that no token carries gets `?`."""
-    answers = [["?"] * len(item.gold) for item in encoded]
-    for batch, logits in forward(model, task, encoded, pad_id):
-        best = task.select(logits, batch).argmax(-1).tolist()
-        index = batch.index.tolist()
-        for row, place, label in zip(batch.rows.tolist(), batch.places.tolist(), best, strict=True):
-            answers[index[row]][place] = task.labels[label]
-        if progress is not None:
-            progress(len(index))
-    return answers
-
-
-@torch.inference_mode()
-def forward(model: Any, task: Task, encoded: Sequence[Encoded], pad_id: int) -> Iterator[tuple[Batch, torch.Tensor]]:
-    """The model's logits, batch by batch, longest examples first."""
-    device = next(model.parameters()).device
-    model.eval()
-    for index in pack_by_length([item.length for item in encoded], TOKEN_BUDGET):
-        batch = task.make_batch(model, encoded, index, pad_id)
-        yield batch, model(**batch.inputs(device)).logits.cpu()
+    @classmethod
+    def of(cls, metric: CorpusMetric, statistics: Array, cut: int = 0) -> "Evaluation":
+        """The metric of examples with these statistics, (examples, statistics)."""
+        low, high = bootstrap_interval(statistics, metric.value)
+        value = float(metric.value(statistics.sum(0)))
+        return cls(metric.name, value, low, high, len(statistics), cut, statistics)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from headwise.data.examples import Example
 from headwise.tasks.encoding import Batch, Encoded, pack_by_length
-from headwise.tasks.evaluation import TOKEN_BUDGET
 from headwise.tasks.metrics import Array
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 
@@ -18,6 +17,8 @@ from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 #: `lambda rows: gated(model, gates[rows])` gives every example a row of gates of its own.
 Gating = Callable[[list[int]], AbstractContextManager[None]]
 
+#: Padded tokens in one forward pass: large enough to keep the cores busy, small enough for their caches.
+TOKEN_BUDGET = 2048
 #: Numbers in one batch's logits: 256 MB in single precision, and the softmax takes as much again.
 LOGIT_BUDGET = 2**26
 

@@ -1,61 +1,189 @@
 """Metrics as sums: each example gives a few numbers, and any set of examples is measured by adding them up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-
-from headwise.extras import require
+from torch import Tensor
 
 Array = NDArray[np.float64]
 
 
-class Metric(Protocol):
-    """A metric of whole corpora out of per-example statistics."""
+@dataclass(frozen=True)
+class Answers:
+    """A model's answers to the labels of some rows.
+
+    Attributes:
+        logits: The model's output for each label that a token carries, (answered labels, classes).
+        rows: The row of each, (answered labels,).
+        places: Its place among the labels of its row, (answered labels,).
+        counts: Labels of each row, (rows,); labels that no token carries count too.
+        gold: The labels of all rows, one row after the other, (labels,).
+    """
+
+    logits: Tensor
+    rows: Tensor
+    places: Tensor
+    counts: Tensor
+    gold: Tensor
+
+    @property
+    def index(self) -> Tensor:
+        """Where each answered label is among all labels, (answered labels,)."""
+        return (self.counts.cumsum(0) - self.counts)[self.rows] + self.places
+
+    @property
+    def answered_gold(self) -> Tensor:
+        """The gold label of each answered one, (answered labels,)."""
+        return self.gold[self.index]
+
+    @property
+    def best(self) -> Tensor:
+        """The label of the highest logit, (answered labels,)."""
+        return torch.argmax(self.logits, dim=-1)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over each row's labels of a value per answered label, (rows,)."""
+        return values.new_zeros(len(self.counts)).index_add(0, self.rows, values)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over each row's labels of a value per answered label, (rows, 1); 0 for labels without an answer."""
+        return (self.sum(values) / self.counts.clamp(min=1))[:, None]
+
+
+class CorpusMetric(Protocol):
+    """What turns the summed statistics of examples into a value."""
 
     @property
     def name(self) -> str:
-        """What it is called, such as `accuracy`."""
-
-    def statistics(self, predicted: Sequence[str], gold: Sequence[str]) -> Array:
-        """What one example adds, (statistics,)."""
+        """Its name, such as `accuracy`."""
 
     def value(self, totals: Array) -> Array:
-        """The metric, in percent, of summed statistics (..., statistics)."""
+        """The metric of summed statistics, (..., statistics); in percent if it is a share."""
+
+
+class Metric(CorpusMetric, Protocol):
+    """A metric of labels: an engine computes its statistics from the model's answers."""
+
+    @property
+    def size(self) -> int:
+        """Number of statistics of an example."""
+
+    def statistics(self, answers: Answers) -> Tensor:
+        """What each row adds, (rows, size)."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Share of labels that are right; a label never predicted is wrong."""
+    """Share of labels that are right; a label without an answer is wrong.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> rows, places, gold = torch.tensor([[0, 0], [0, 1], [0, 0]])
+        >>> answers = Answers(logits, rows, places, counts=torch.tensor([2]), gold=gold)
+        >>> Accuracy().statistics(answers)
+        tensor([[1., 2.]])
+    """
 
     name: str = "accuracy"
+    size: int = 2
 
-    def statistics(self, predicted: Sequence[str], gold: Sequence[str]) -> Array:
-        """Right labels, labels."""
-        return np.array([sum(p == g for p, g in zip(predicted, gold, strict=True)), len(gold)], dtype=np.float64)
+    def statistics(self, answers: Answers) -> Tensor:
+        """Right labels and labels of each row, (rows, 2)."""
+        right = answers.sum((answers.best == answers.answered_gold).float())
+        return torch.stack([right, answers.counts.to(right.dtype)], dim=1)
 
     def value(self, totals: Array) -> Array:
-        """Right labels ÷ labels."""
+        """Right labels ÷ labels, in percent."""
         return 100 * _ratio(totals[..., 0], totals[..., 1])
 
 
 @dataclass(frozen=True)
 class EntityF1:
-    """F1 of whole entities or slots in IOB2, micro-averaged, as seqeval counts them."""
+    """F1 of whole entities or slots, micro-averaged, counted as seqeval does; labels are in IOB2 or IOBES.
 
+    Attributes:
+        labels: The labels in the order of the classifier's outputs.
+
+    Example:
+        >>> metric = EntityF1(("O", "B-PER", "I-PER"))
+        >>> gold, predicted = torch.tensor([1, 2, 0, 1]), torch.tensor([1, 2, 1, 1])
+        >>> metric.count(predicted, gold, torch.tensor([0, 0, 0, 0]), rows=1)
+        tensor([[2., 3., 2.]])
+    """
+
+    labels: tuple[str, ...]
     name: str = "f1"
+    size: int = 3
 
-    def statistics(self, predicted: Sequence[str], gold: Sequence[str]) -> Array:
-        """Right entities, predicted entities, gold entities."""
-        get_entities = require("seqeval.metrics.sequence_labeling", "tasks", "F1 of entities").get_entities
-        found, true = set(get_entities(list(predicted))), set(get_entities(list(gold)))
-        return np.array([len(found & true), len(found), len(true)], dtype=np.float64)
+    def statistics(self, answers: Answers) -> Tensor:
+        """Right, predicted and gold entities of each row, (rows, 3); a word without an answer is in no entity."""
+        predicted = torch.full_like(answers.gold, len(self.labels))
+        predicted[answers.index] = answers.best
+        rows = torch.repeat_interleave(torch.arange(len(answers.counts), device=predicted.device), answers.counts)
+        return self.count(predicted, answers.gold, rows, len(answers.counts))
+
+    def count(self, predicted: Tensor, gold: Tensor, row: Tensor, rows: int) -> Tensor:
+        """Right, predicted and gold entities of each row, (rows, 3), given labels one row after the other."""
+        found, found_ends = self._entities(predicted, row)
+        true, true_ends = self._entities(gold, row)
+        types = self._types.to(gold.device)
+        right = found & true & (types[predicted] == types[gold]) & (found_ends == true_ends)
+        counted = torch.stack([right, found, true], dim=1).float()  # (labels, 3)
+        return counted.new_zeros(rows, 3).index_add(0, row, counted)
 
     def value(self, totals: Array) -> Array:
-        """2 · right ÷ (predicted + gold)."""
+        """2 · right ÷ (predicted + gold), in percent."""
         return 100 * _ratio(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
+
+    def _entities(self, labels: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        """Where entities start, and for every label the end of the stretch that it is in, (labels,) each."""
+        types = self._types.to(labels.device)[labels]
+        begins, ends = self._begins.to(labels.device)[labels], self._ends.to(labels.device)[labels]
+        inside = types >= 0
+        # A label continues the entity before it if it has the same type and row, and no B-, S- or E- lies between.
+        continues = torch.zeros_like(inside)
+        continues[1:] = inside[1:] & ~begins[1:] & ~ends[:-1] & (types[1:] == types[:-1]) & (row[1:] == row[:-1])
+        stretch = torch.cumsum(~continues, 0) - 1
+        return inside & ~continues, torch.bincount(stretch).cumsum(0)[stretch]
+
+    @cached_property
+    def _types(self) -> Tensor:
+        """The type of each label as a number, -1 for `O`, and for no answer, which is the last."""
+        names = sorted({label.partition("-")[2] for label in self.labels})
+        types = [-1 if label == "O" else names.index(label.partition("-")[2]) for label in self.labels]
+        return torch.tensor([*types, -1])
+
+    @cached_property
+    def _begins(self) -> Tensor:
+        return torch.tensor([label[:2] in ("B-", "S-") for label in (*self.labels, "O")])
+
+    @cached_property
+    def _ends(self) -> Tensor:
+        return torch.tensor([label[:2] in ("E-", "S-") for label in (*self.labels, "O")])
+
+
+def bootstrap_interval(
+    statistics: Array, value: Callable[[Array], Array], resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """The 95% percentile interval of a metric under resampling of examples.
+
+    Args:
+        statistics: What each example adds, (examples, statistics).
+        value: The metric of summed statistics.
+        resamples: Number of resamples; in each, examples are drawn with replacement.
+        seed: Seed of the draws.
+    """
+    generator = np.random.default_rng(seed)
+    n = len(statistics)
+    # Counts of each example in a resample, so that a resample is one row of a matrix product.
+    weights = generator.multinomial(n, np.full(n, 1 / n), size=resamples)  # (resamples, examples)
+    low, high = np.percentile(value(weights @ statistics), [2.5, 97.5])
+    return float(low), float(high)
 
 
 def _ratio(over: Array, under: Array) -> Array:

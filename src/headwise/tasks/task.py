@@ -1,12 +1,12 @@
 """A task: how examples become tokens, what the model's answer means, and how it is measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from torch import Tensor
 
-from headwise.data.examples import Example, PairExample, TextExample, WordExample
+from headwise.data.examples import UPOS, Example, PairExample, TextExample, WordExample
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, make_batch
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
@@ -15,10 +15,6 @@ from headwise.tasks.names import TASKS, WORD_TASKS
 Kind = Literal["sequence", "words"]
 Piece = Literal["text", "first"]
 
-UPOS = (
-    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
-    "VERB", "X",
-)  # fmt: skip
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
@@ -110,6 +106,11 @@ class Task:
                 textless[word] = not carries_text
         return tuple(positions)
 
+    def with_labels(self, labels: tuple[str, ...]) -> "Task":
+        """The same task with labels in the order of another classifier's outputs."""
+        metric = replace(self.metric, labels=labels) if isinstance(self.metric, EntityF1) else self.metric
+        return replace(self, labels=labels, metric=metric)
+
     def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
         """The encoded examples of an index side by side."""
         del model  # classifiers all read the same
@@ -148,11 +149,11 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
         case "pos":
             return Task(name, "words", UPOS, Accuracy(), piece)
         case "ner":
-            return Task(name, "words", ENTITIES, EntityF1(), piece)
+            return Task(name, "words", ENTITIES, EntityF1(ENTITIES), piece)
         case "nli":
             return Task(name, "sequence", NLI, Accuracy())
         case "slots" if labels:
-            return Task(name, "words", tuple(labels), EntityF1(), piece)
+            return Task(name, "words", tuple(labels), EntityF1(tuple(labels)), piece)
         case "intents" | "classification" if labels:
             return Task(name, "sequence", tuple(labels), Accuracy())
         case "slots" | "intents" | "classification":

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
-from headwise.stats import bootstrap_interval
 from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
@@ -264,9 +263,7 @@ def evaluate_translation(
     for metric in task.metrics:
         pairs = zip(translations, references, strict=True)
         statistics = np.stack([metric.statistics(written, reference) for written, reference in pairs])
-        low, high = bootstrap_interval(statistics, metric.value)
-        value = float(metric.value(statistics.sum(0)))
-        results[metric.name] = Evaluation(metric.name, value, low, high, len(examples), cut, statistics)
+        results[metric.name] = Evaluation.of(metric, statistics, cut)
     return TranslationEvaluation(results, signatures, translations, cut)
 
 

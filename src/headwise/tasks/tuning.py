@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
+from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError, require_whole
 from headwise.heads import base_model
 from headwise.masks import HeadMask
 from headwise.tasks.encoding import Encoded, pack_by_length
-from headwise.tasks.evaluation import evaluate
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
@@ -116,10 +116,6 @@ def tune(
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
-    if isinstance(task, Task):
-        task.metric.statistics(
-            (), ()
-        )  # a package that the metric needs and that is missing is reported before any work
     encoded = _labelled(task.encode(train, tokenizer)[0])
     run = _Run(model, task, encoded, tokenizer.pad_token_id or 0, settings, progress)
     start = 0

@@ -10,19 +10,19 @@ from torch import Tensor
 from headwise.engine.examples import ExampleSet
 from headwise.engine.players import PlayerSet
 from headwise.errors import HeadwiseError
-from headwise.games.writing import WritingGame
+from headwise.games.generation import GenerationGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 
 
-def write_rows(
+def generate_rows(
     model: Any,
     heads: HeadMap,
-    game: WritingGame,
+    game: GenerationGame,
     examples: ExampleSet,
     players: PlayerSet,
-    on: NDArray[np.bool_],
+    on: NDArray[Any],
     index: NDArray[np.int64],
 ) -> tuple[Tensor, int]:
     """The statistics of rows, (rows, statistics), and how many distinct rows were written.
@@ -34,7 +34,7 @@ def write_rows(
         raise HeadwiseError(f"the game {game.name!r} needs the task 'translation', not {examples.task.name!r}")
     if len(players.owners) > 1:
         raise HeadwiseError("written texts take players of one kind: heads, ffn or layers")
-    keys = np.concatenate([index[:, None], np.packbits(on, axis=1)], axis=1)
+    keys = np.concatenate([index[:, None], np.packbits(on, axis=1) if on.dtype == bool else on], axis=1)
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     ((kind, gates),) = players.gates(torch.from_numpy(on[first])).items()
     pairs = [cast(EncodedPair, examples.encoded[example]) for example in index[first]]

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headwise.methods.base import Problem
+from headwise.methods.base import Method, Problem
 from headwise.scores import HeadScores, Provenance
 from headwise.stats import Decision
 
@@ -18,7 +18,7 @@ _LIBRARIES = ("headwise", "torch", "transformers")
 
 def make_scores(
     problem: Problem,
-    method: str,
+    method: Method,
     value: ArrayLike,
     stderr: ArrayLike,
     count: ArrayLike,
@@ -29,11 +29,14 @@ def make_scores(
     confidence: str = "",
     estimand: str | None = None,
 ) -> HeadScores:
-    """The scores of a problem's players; the estimand is the problem's unless the method has one of its own."""
+    """The scores of a problem's players; a method that estimates something of its own passes its `estimand`."""
     kinds = list(problem.players.owners)
     names, members = problem.players.names, problem.players.members(problem.heads)
     provenance = Provenance(
-        method=method,
+        method=method.name,
+        version=method.version,
+        signed=method.signed,
+        unbiased=method.unbiased,
         estimand=estimand or problem.estimand.name,
         game=problem.game.name,
         language=problem.language,

@@ -8,7 +8,7 @@ from headwise.tasks.text_metrics import TextMetric
 
 
 @dataclass(frozen=True)
-class WritingGame:
+class GenerationGame:
     """A metric of the texts that a model writes.
 
     A corpus metric: a coalition is worth what its summed statistics say, so it takes many examples under one mask.
@@ -37,6 +37,6 @@ class WritingGame:
         return float(self.metric.value(statistics.sum(0))) / 100
 
 
-def writing_game(metric: TextMetric, tokenizer: Any, references: tuple[str, ...]) -> WritingGame:
+def generation_game(metric: TextMetric, tokenizer: Any, references: tuple[str, ...]) -> GenerationGame:
     """The game of a metric, for examples with these references."""
-    return WritingGame(metric, tokenizer, references, len(metric.statistics("", "")))
+    return GenerationGame(metric, tokenizer, references, len(metric.statistics("", "")))

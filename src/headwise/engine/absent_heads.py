@@ -17,7 +17,7 @@ from headwise.pruning import shrink
 WORTH_A_COPY = 2e10
 
 
-def absent_heads(heads: HeadMap, players: PlayerSet, on: NDArray[np.bool_]) -> tuple[str, ...]:
+def absent_heads(heads: HeadMap, players: PlayerSet, on: NDArray[Any]) -> tuple[str, ...]:
     """The heads that are off in every row."""
     owners = players.owners.get("heads", ())
     off: NDArray[np.bool_] = np.logical_not(on.any(axis=0))  # (players,)

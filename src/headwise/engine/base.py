@@ -1,0 +1,180 @@
+"""The engine's protocol: what rows are worth, a row being gates and an example. Every answer carries its own cost."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from headwise.engine.cost import EngineCost
+from headwise.engine.examples import ExampleSet
+from headwise.engine.players import PlayerSet
+from headwise.errors import HeadwiseError
+from headwise.games.base import Game
+from headwise.games.generation import GenerationGame
+from headwise.heads import HeadMap
+
+#: Gates of rows, (rows, players): booleans (on or off), or real numbers, which multiply what a player adds.
+Gates = Tensor | NDArray[np.bool_] | NDArray[np.floating]
+#: Numbers of examples or players.
+Index = Tensor | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine works; none of it changes its values.
+
+    Attributes:
+        token_budget: Most padded tokens in one batch; None for a default that depends on the device.
+        memory_limit: Most bytes that the activations of a batch may take.
+        reuse_prefixes: Rows that share an example and the gates of the lower layers share those layers' work.
+        bfloat16: Compute in bfloat16 where that is safe (autocast): faster on most devices, and less exact.
+    """
+
+    token_budget: int | None = None
+    memory_limit: int = 2 * 2**30
+    reuse_prefixes: bool = True
+    bfloat16: bool = False
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of rows.
+
+    Attributes:
+        values: Value of each row, (rows,), or (rows, statistics) for games of several statistics.
+        cost: What they cost.
+    """
+
+    values: Tensor
+    cost: EngineCost
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The values of rows and their gradients.
+
+    Attributes:
+        values: Value of each row, (rows,).
+        gradients: Derivative of each value with respect to every player's gate, (rows, players).
+        cost: What they cost.
+    """
+
+    values: Tensor
+    gradients: Tensor
+    cost: EngineCost
+
+
+@dataclass(frozen=True)
+class Flips:
+    """The values of base coalitions and of their single flips.
+
+    Attributes:
+        base: Value of each base, (bases,) or (bases, statistics).
+        flipped: Value of each flip, (bases, flips) or (bases, flips, statistics); NaN where there was none.
+        cost: What they cost.
+    """
+
+    base: Tensor
+    flipped: Tensor
+    cost: EngineCost
+
+
+class Engine(Protocol):
+    """Answers one question: what is this example worth under these gates?"""
+
+    def values(self, gates: Gates, index: Index) -> Values:
+        """The values of rows.
+
+        Args:
+            gates: Gates of each row, boolean or real, (rows, players).
+            index: The example of each row, (rows,).
+
+        Raises:
+            HeadwiseError: The rows do not fit the players or the examples, or a value is not a finite number.
+        """
+
+    def gradients(self, gates: Gates, index: Index) -> Gradients:
+        """The values of rows, and their gradients with respect to every player's gate.
+
+        Raises:
+            HeadwiseError: The game has no gradient, or a value or a gradient is not a finite number.
+        """
+
+    def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
+        """The values of base coalitions, and of the same coalitions with one player flipped.
+
+        Args:
+            bases: The bases, boolean, (bases, players).
+            index: The example of each base, (bases,).
+            players: Which players to flip, one at a time, (bases, flips); -1 for none.
+        """
+
+    @property
+    def flip_units(self) -> NDArray[np.float64]:
+        """What the flip of each player costs in addition to its base, in one batch, (players,)."""
+
+    def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
+        """The most units that one call may cost: a bound, never an estimate.
+
+        Args:
+            rows: Number of rows.
+            shared: What the rows cost if all of them are in one batch, where that is known: the number of bases plus
+                the `flip_units` of all flips, for instance. None if nothing is known about shared work.
+            gradients: Whether the call is to `gradients`, not to `values` or `flips`.
+        """
+
+
+class EngineFactory(Protocol):
+    """What makes an engine for a game: `LocalEngine` is one."""
+
+    def __call__(
+        self,
+        model: nn.Module,
+        heads: HeadMap | None,
+        game: Game | GenerationGame,
+        examples: ExampleSet,
+        players: PlayerSet | None = None,
+        settings: EngineSettings | None = None,
+    ) -> Engine:
+        """An engine for a game."""
+
+
+def check_rows(gates: Gates, index: Index, players: int, examples: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Gates and example numbers of rows as arrays: gates as float32 if they are real numbers, else as booleans.
+
+    Raises:
+        HeadwiseError: They do not fit one another, the players or the examples.
+    """
+    given = torch.as_tensor(gates).detach().cpu()
+    found = given.float().numpy() if given.is_floating_point() else given.numpy().astype(bool)
+    numbers = torch.as_tensor(index).cpu().numpy().astype(np.int64)
+    if found.shape != (len(numbers), players):
+        raise HeadwiseError(f"masks of shape {found.shape} do not fit {len(numbers)} rows of {players} players")
+    if not np.isfinite(found).all():
+        raise HeadwiseError("a gate is NaN or infinite: gates are booleans or finite real numbers")
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < examples):
+        raise HeadwiseError(f"the examples are numbered 0 to {examples - 1}, not {numbers.max()}")
+    return found, numbers
+
+
+def value_flips(engine: Engine, bases: Gates, index: Index, players: Index) -> Flips:
+    """`Engine.flips` by a single call to `Engine.values`, which shares the work of a base with its flips.
+
+    Raises:
+        HeadwiseError: The bases are not boolean.
+    """
+    on = torch.as_tensor(bases).cpu().numpy()
+    if on.dtype.kind == "f":
+        raise HeadwiseError("only boolean gates can be flipped: pass bases of type bool")
+    on, index = on.astype(bool), torch.as_tensor(index).cpu().numpy()
+    chosen = torch.as_tensor(players).numpy()  # (bases, flips)
+    base, place = np.nonzero(chosen >= 0)
+    flipped = on[base]
+    flipped[np.arange(len(base)), chosen[base, place]] ^= True
+    rows = engine.values(np.concatenate([on, flipped]), np.concatenate([index, index[base]]))
+    found = torch.full((*chosen.shape, *rows.values.shape[1:]), torch.nan)
+    found[base, place] = rows.values[len(on) :]
+    return Flips(rows.values[: len(on)], found, rows.cost)

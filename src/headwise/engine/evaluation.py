@@ -1,0 +1,192 @@
+"""Measuring models: on examples, and under many masks at once, by the metric of their task."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headwise.architectures import FAMILIES
+from headwise.data.examples import Example
+from headwise.engine.base import EngineSettings
+from headwise.engine.cost import EngineCost
+from headwise.engine.examples import ExampleSet, encode_examples
+from headwise.engine.local import LocalEngine
+from headwise.engine.players import PlayerSet, players_of_kinds
+from headwise.errors import HeadwiseError
+from headwise.games.metric import MetricGame
+from headwise.gates import gated
+from headwise.heads import HeadMap
+from headwise.masks import HeadMask
+from headwise.tasks.causal import LanguageTask, Perplexity, perplexity, texts_of
+from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.metrics import Array, CorpusMetric
+from headwise.tasks.protocol import AnyTask
+from headwise.tasks.task import Task
+from headwise.tasks.text_metrics import metrics_for
+from headwise.tasks.translation import TranslationTask, evaluate_translation
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a model was measured by in one language.
+
+    Attributes:
+        results: One result for each metric, the main one first.
+        signatures: How metrics were computed, by their names, for metrics that have variants.
+    """
+
+    results: tuple[Evaluation, ...]
+    signatures: dict[str, str] = field(default_factory=dict)
+
+
+def evaluate(model: Any, task: Task, examples: Sequence[Example], tokenizer: Any) -> Evaluation:
+    """Measure a model on examples by the metric of its task.
+
+    Args:
+        model: A model with a head for the task, of any family; it may be inside `gated(...)`.
+        task: The task.
+        examples: The examples.
+        tokenizer: The model's tokenizer.
+    """
+    encoded = encode_examples(task, examples, tokenizer)
+    engine = LocalEngine(model, _no_heads(model), MetricGame(task.metric), encoded, PlayerSet((), {}))
+    found = engine.values(np.ones((len(encoded), 0), dtype=bool), np.arange(len(encoded)))
+    return Evaluation.of(task.metric, found.values.double().numpy(), encoded.cut)
+
+
+def measure(
+    model: Any,
+    task: AnyTask,
+    examples: Sequence[Example],
+    tokenizer: Any,
+    language: str = "",
+    progress: Callable[[int], None] | None = None,
+) -> Measurement:
+    """Measure a model by the metrics of its task.
+
+    Args:
+        model: The model.
+        task: A task of `headwise.tasks.dispatch.task_of`.
+        examples: The examples.
+        tokenizer: The model's tokenizer.
+        language: Their language, or pair of languages (`en-zh`): the tokenisation of BLEU depends on it.
+        progress: Called with the number of examples that were done since the last call.
+    """
+    match task:
+        case TranslationTask():
+            found = evaluate_translation(model, _for_language(task, language), examples, tokenizer, progress=progress)
+            return Measurement(tuple(found.results.values()), found.signatures)
+        case LanguageTask():
+            measured = perplexity(model, texts_of(examples), tokenizer, task.window)
+        case Task():
+            measured = evaluate(model, task, examples, tokenizer)
+        case _:
+            raise HeadwiseError(f"there is no way to measure the task {task.name!r}")
+    if progress is not None:
+        progress(len(examples))
+    return Measurement((measured,))
+
+
+@dataclass(frozen=True)
+class JudgedMasks:
+    """What examples add to a metric under masks.
+
+    Attributes:
+        statistics: For each mask what each of its examples adds, (examples, statistics) each.
+        cost: What it cost.
+    """
+
+    statistics: tuple[Array, ...]
+    cost: EngineCost
+
+
+@dataclass(frozen=True)
+class MaskJudge:
+    """Measures a model under masks on one set of examples, which are encoded once.
+
+    Labels are answered by the engine: rows of all masks go through the model together and share the layers below their
+    first difference. Texts (translations, perplexity) are measured one mask after the other.
+
+    Attributes:
+        model: The model.
+        heads: Its head map.
+        task: The task.
+        examples: The examples.
+        tokenizer: The model's tokenizer.
+        language: Language of the examples, or pair of languages.
+        settings: How the engine works.
+    """
+
+    model: Any
+    heads: HeadMap
+    task: AnyTask
+    examples: Sequence[Example]
+    tokenizer: Any
+    language: str = ""
+    settings: EngineSettings = field(default_factory=EngineSettings)
+
+    @property
+    def metric(self) -> CorpusMetric:
+        """The metric that statistics belong to: the main one of the task."""
+        match self.task:
+            case TranslationTask():
+                return _for_language(self.task, self.language).metrics[0]
+            case LanguageTask():
+                return Perplexity()
+            case Task():
+                return self.task.metric
+        raise HeadwiseError(f"there is no way to measure the task {self.task.name!r}")
+
+    @cached_property
+    def encoded(self) -> ExampleSet:
+        """The examples in tokens."""
+        return encode_examples(self.task, self.examples, self.tokenizer)
+
+    def measure(self, masks: Sequence[HeadMask], only: Sequence[Sequence[int]] | None = None) -> JudgedMasks:
+        """What examples add to the metric under masks.
+
+        Args:
+            masks: The masks, of any kinds.
+            only: For each mask the numbers of the examples to measure; None for all examples under every mask.
+
+        Raises:
+            MaskMismatchError: A mask belongs to another model.
+        """
+        chosen = [np.arange(len(self.examples))] * len(masks) if only is None else [np.asarray(each) for each in only]
+        for mask in masks:
+            mask.check(self.heads)
+        if isinstance(self.task, Task):
+            return self._answered(self.task, masks, chosen)
+        found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
+        rows = sum(map(len, chosen))
+        return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
+
+    def _answered(self, task: Task, masks: Sequence[HeadMask], chosen: Sequence[Any]) -> JudgedMasks:
+        """Labels under masks, all rows in one call to the engine."""
+        players = players_of_kinds(self.heads, {mask.kind for mask in masks})
+        gates = np.ones((len(masks), len(players)), dtype=bool)
+        for row, mask in enumerate(masks):
+            gates[row, list(players.owners[mask.kind])] = mask.on
+        sizes = [len(index) for index in chosen]
+        engine = LocalEngine(self.model, self.heads, MetricGame(task.metric), self.encoded, players, self.settings)
+        index = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
+        found = engine.values(np.repeat(gates, sizes, axis=0), index)
+        statistics = np.split(found.values.double().numpy(), np.cumsum(sizes)[:-1])
+        return JudgedMasks(tuple(statistics[: len(masks)]), found.cost)
+
+    def _generated(self, mask: HeadMask, index: Any) -> Array:
+        """Texts under one mask."""
+        examples = [self.examples[place] for place in index]
+        with gated(self.model, mask, heads=self.heads):
+            return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
+
+
+def _for_language(task: TranslationTask, language: str) -> TranslationTask:
+    return replace(task, metrics=metrics_for(language.partition("_")[0].rpartition("-")[2]))
+
+
+def _no_heads(model: Any) -> HeadMap:
+    """A map without heads, for an engine that runs a model as it is; with no sites, the family is not looked at."""
+    return HeadMap(type(model).__name__, FAMILIES[0], (), (), (), None)

@@ -1,0 +1,41 @@
+"""A metric of labels as a game."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headwise.games.base import Answers, Array
+from headwise.tasks.metrics import Metric
+
+
+@dataclass(frozen=True)
+class MetricGame:
+    """A metric that is computed from sums over examples, such as entity F1.
+
+    A coalition is worth the metric of its summed statistics, so it takes many examples under one mask.
+
+    Attributes:
+        metric: The metric.
+    """
+
+    metric: Metric
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self.metric.name
+
+    @property
+    def statistics(self) -> int:
+        """Number of statistics of a row."""
+        return self.metric.size
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The metric's statistics of each row, (rows, statistics)."""
+        return self.metric.statistics(answers)
+
+    def corpus(self, statistics: Array) -> float:
+        """The metric of summed statistics, from 0 to 1."""
+        return float(self.metric.value(statistics.sum(0))) / 100
