@@ -24,7 +24,7 @@ from headwise.data.phrasebook import open_phrasebook
 from headwise.models import add_head
 from headwise.models.e5 import e5_small_folder
 from headwise.tasks import find_task
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning.loop import TuneSettings, tune
 
 SIDES = ("trainer", "headwise", "same work")
 

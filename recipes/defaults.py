@@ -20,7 +20,7 @@ from headwise.data.folders import default_folder, open_folder
 from headwise.models.classifiers import add_head
 from headwise.models.e5 import e5_small_folder
 from headwise.tasks import Task, evaluate, find_task, labels_of
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning.loop import TuneSettings, tune
 
 ADAPTERS = Path(__file__).parents[1] / "src" / "headwise" / "models" / "adapters"
 TARGETS = ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]

@@ -9,7 +9,7 @@ import headwise
 FLOORS = [
     "errors", "files", "draws", "runs", "stats", "pooling", "architectures", "heads", "masks", "scores", "score_tables",
     "rules", "affinity", "results", "gates",
-    "pruning", "data", "models", "tasks", "games", "engine", "methods", "scoring", "refinement", "report",
+    "pruning", "data", "models", "tasks", "games", "engine", "methods", "scoring", "refinement", "tuning", "report",
     "studies", "demo", "cli",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent

@@ -250,7 +250,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
     assert run(monkeypatch, *other) == 1
     expected = ".my tagger.tuning: the run that was stopped there had other training examples and dev examples: delete"
     assert expected in last_error(capsys)
-    monkeypatch.setattr("headwise.tasks.tuning._Run.train_epoch", no_work)  # all epochs are done
+    monkeypatch.setattr("headwise.tuning.loop._Run.train_epoch", no_work)  # all epochs are done
     assert run(monkeypatch, *command, "--json") == 0
     assert shown(capsys)["best_value"] == 100
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "my tagger"}

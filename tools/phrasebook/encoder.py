@@ -9,7 +9,7 @@ from headwise.data.examples import Sentence, WordExample
 from headwise.models import load_model, load_tokenizer
 from headwise.tasks import Task, find_task
 from headwise.tasks.evaluation import forward
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning.loop import TuneSettings, tune
 from tools.phrasebook.tagger import Guess
 
 _MODEL = "e5-small-pos"

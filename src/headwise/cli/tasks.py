@@ -34,7 +34,7 @@ from headwise.tasks import Task, find_task, labels_of
 from headwise.tasks.dispatch import TEXT_TASKS, Measurement, check_tokenizer, fit_to, measure, task_of
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import TASKS, Piece
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning.loop import TuneSettings, tune
 
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
 Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]

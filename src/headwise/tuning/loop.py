@@ -21,7 +21,7 @@ from headwise.tasks.evaluation import evaluate
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
-from headwise.tasks.tuning_state import damaged, identify_run, read_state, write_state
+from headwise.tuning.state import damaged, identify_run, read_state, write_state
 
 
 @dataclass(frozen=True)

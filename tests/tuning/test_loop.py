@@ -20,7 +20,7 @@ from headwise.tasks.causal import LanguageTask
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.translation import TranslationTask
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning.loop import TuneSettings, tune
 from tests.families import BY_NAME, uneven_mask
 
 LABELS = {"the": "DET", "cat": "NOUN", "sat": "VERB", "中国人": "PROPN"}
