@@ -65,8 +65,8 @@ def likely_mask(scores: HeadScores, heads: HeadMap, false_share: float = FALSE_S
     if not tells_likely(scores):
         method = scores.provenance.method
         raise HeadwiseError(
-            f"the values of {method} are {_UNFIT[method]} and do not say what is likely harmful: take a number of the "
-            "lowest (--count, or --share) in place of --likely"
+            f"the values of {method} are {_UNFIT[method]} and do not tell which heads are likely harmful: give a "
+            "number of heads with --count, or a share with --share"
         )
     likely = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
     return _without(scores, heads, [name for name, low in zip(scores.players, likely, strict=True) if low])
