@@ -149,7 +149,7 @@ def test_what_does_not_fit_is_named(tokenizer: Any, tmp_path: Path) -> None:
         ((marian, tokenizer, DATA, "pos"), "no classifier for pos can be put on a marian model"),
     ):
         with pytest.raises(HeadwiseError, match=message):
-            tune(*arguments, settings=SETTINGS)  # type: ignore[arg-type]
+            tune(*arguments, settings=SETTINGS)
     with pytest.raises(HeadwiseError, match="share: a number above 0 and at most 1, not 0"):
         tune(encoder(), tokenizer, DATA, "pos", share=0.0)
     (tmp_path / "full").mkdir()
