@@ -24,7 +24,7 @@ from headwise.data.phrasebook import open_phrasebook
 from headwise.models import add_head
 from headwise.models.e5 import e5_small_folder
 from headwise.tasks import find_task
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning import TuningSettings, train_model
 
 SIDES = ("trainer", "headwise", "same work")
 
@@ -61,9 +61,9 @@ def run_trainer(model: Any, tokenizer: Any, sentences: list[Example]) -> float:
 
 def run_headwise(model: Any, tokenizer: Any, sentences: list[Example], freeze: bool) -> float:
     """Seconds that `tune` takes for one epoch, its dev evaluation on one sentence included."""
-    settings = TuneSettings(epochs=1, batch_tokens=1024, freeze_embeddings=freeze)
+    settings = TuningSettings(epochs=1, batch_tokens=1024, freeze_embeddings=freeze)
     start = time.perf_counter()
-    tune(model, find_task("pos"), sentences, sentences[:1], tokenizer, settings)
+    train_model(model, find_task("pos"), sentences, sentences[:1], tokenizer, settings)
     return time.perf_counter() - start
 
 

@@ -21,11 +21,11 @@ from headwise.engine.evaluation import evaluate
 from headwise.models.classifiers import add_head
 from headwise.models.e5 import e5_small_folder
 from headwise.tasks import Task, find_task, labels_of
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning import TuningSettings, train_model
 
 ADAPTERS = Path(__file__).parents[1] / "src" / "headwise" / "models" / "adapters"
 TARGETS = ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]
-SETTINGS = TuneSettings(learning_rate=1e-3, bfloat16=True)
+SETTINGS = TuningSettings(learning_rate=1e-3, bfloat16=True)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def make(recipe: Recipe, limit: int | None) -> None:
     )
     start = time.monotonic()
     settings = replace(SETTINGS, epochs=recipe.epochs, batch_tokens=recipe.batch_tokens)
-    result = tune(model, task, train, dev[:1000], tokenizer, settings, progress=show(start))
+    result = train_model(model, task, train, dev[:1000], tokenizer, settings, progress=show(start))
     minutes = (time.monotonic() - start) / 60
     save(model, task, recipe)
     figures = measure(model, task, data, recipe, tokenizer)

@@ -32,7 +32,7 @@ from headwise.data.folders import default_folder, open_folder
 from headwise.files import new_folder, write_json
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.translation import EncodedPair, TranslationEvaluation, TranslationTask, evaluate_translation
-from headwise.tasks.tuning import epoch_batches
+from headwise.tuning.loop import epoch_batches
 
 END, UNKNOWN, PAD = "</s>", "<unk>", "<pad>"
 TASK = TranslationTask(max_length=128)

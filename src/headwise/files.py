@@ -80,6 +80,35 @@ def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str
     return data
 
 
+def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) -> Path:
+    """Check a folder to write before any work is done for it.
+
+    Args:
+        out: The folder.
+        kept: Files and folders that must not be overwritten, by a name for messages.
+        overwrite: Whether everything else in the folder may be replaced.
+
+    Returns:
+        The absolute path of the folder.
+
+    Raises:
+        HeadwiseError: Something in `kept` is in the folder, the folder is not empty, or the path is a file.
+    """
+    target = out.resolve()
+    for what, path in kept.items():
+        if path is not None and path.exists() and path.resolve().is_relative_to(target):
+            raise HeadwiseError(f"{out}: {what} is there and would be lost: choose another folder for --out")
+    if not target.name:
+        raise HeadwiseError(f"{out}: everything is there and would be lost: choose another folder for --out")
+    if target.exists() and not target.is_dir():
+        raise HeadwiseError(f"{out}: a file of that name is in the way: choose another folder for --out")
+    if not overwrite and target.is_dir() and any(target.iterdir()):
+        raise HeadwiseError(
+            f"{out}: the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
+        )
+    return target
+
+
 @contextmanager
 def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """A folder to fill that appears under its name only when the body has ended well.

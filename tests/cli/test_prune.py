@@ -65,6 +65,8 @@ def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
     [
         (("--language", "en", "--refined", "--count", 1), "give one of them"),
         (("--language", "en", "--likely", "--share", 0.5), "give one of them"),
+        (("--language", "en", "--likely", "--harmful"), "give one of them"),
+        (("--harmful",), "give its folder and --language"),
         (("--likely",), "give its folder and --language"),
         (("--count", 1), "give its folder and --language"),
         (("--refined",), "give its folder and --language"),
@@ -94,7 +96,7 @@ def test_choices_that_do_not_fit_are_named(
     [
         ("run", (), "the run is there"),
         ("run", ("--likely",), "the run is there"),
-        ("run/masks", (), "what heads are chosen by is there"),
+        ("run/scores", (), "what heads are chosen by is there"),
         ("run/scores", ("--count", 1), "what heads are chosen by is there"),
         ("model", (), "the model is there"),
         (".", (), "the model is there"),
@@ -140,12 +142,96 @@ def test_values_that_do_not_tell_what_is_likely_are_refused(
     folder = shutil.copytree(scored, tmp_path / "run")
     file = folder / "scores" / "en.json"
     file.write_text(file.read_text().replace('"stars"', f'"{method}"'))
-    assert run(monkeypatch, "prune", folder, "--language", "en", "--likely", "--out", tmp_path / "out") == 1
-    error = capsys.readouterr().err
-    assert f"the values of {method} are" in error
-    assert what in error
+    for options in (("--likely",), ()):
+        assert run(monkeypatch, "prune", folder, "--language", "en", *options, "--out", tmp_path / "out") == 1
+        error = capsys.readouterr().err
+        assert f"the values of {method} are" in error
+        assert what in error
+        assert "give a number of heads with --count, or a share with --share" in error
+    assert not (tmp_path / "out").exists()
+    assert run(monkeypatch, "prune", folder, "--language", "en", "--count", 2, "--out", tmp_path / "out") == 0
+
+
+def change_scores(file: Path, **fields: Any) -> None:
+    """Overwrite fields of every row of a file of scores."""
+    content = json.loads(file.read_text())
+    content["rows"] = [{**row, **fields} for row in content["rows"]]
+    file.write_text(json.dumps(content))
+
+
+def test_scores_without_standard_errors_need_a_number_of_heads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(scored, tmp_path / "run")
+    change_scores(folder / "scores" / "en.json", stderr=None)
+    assert run(monkeypatch, "prune", folder, "--language", "en", "--out", tmp_path / "out") == 1
+    assert "have no standard errors" in (error := capsys.readouterr().err)
     assert "--count" in error
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "no head is likely harmful for en, so nothing was written: score with a larger --budget, or choose heads"),
+        (("--likely",), "no head is likely harmful for en"),
+        (("--harmful",), "no head is decided harmful for en, so nothing was written: use --likely, --refined or"),
+        (("--refined",), "the refined mask removes no head for en, so nothing was written: use --likely, --count"),
+        (("--count", 0), "--count 0 removes no head for en, so nothing was written: give a larger number"),
+        (("--share", 0.01), "--share 0.01 removes no head for en, so nothing was written: give a larger number"),
+    ],
+)
+def test_nothing_is_written_when_no_head_would_be_removed(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scored: Path,
+    tmp_path: Path,
+    options: tuple[object, ...],
+    message: str,
+) -> None:
+    folder = shutil.copytree(scored, tmp_path / "run")
+    change_scores(folder / "scores" / "en.json", value=1.0, decision="undecided")
+    mask = HeadMask.load(folder / "masks" / "en.json")
+    dataclasses.replace(mask, on=(True,) * 12).save(folder / "refined" / "en.json")
+    assert run(monkeypatch, "prune", folder, "--language", "en", *options, "--out", tmp_path / "out") == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mask_file_that_removes_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
+) -> None:
+    mask = HeadMask.full(find_heads(load_model(scored.parent / "model")))
+    mask.save(tmp_path / "full.json")
+    command = ("prune", scored.parent / "model", "--mask", tmp_path / "full.json", "--out", tmp_path / "out")
+    assert run(monkeypatch, *command) == 1
+    assert "full.json: the mask removes no head, so nothing was written: give a mask" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_rule_the_heads_and_the_size_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
+) -> None:
+    model = load_model(scored.parent / "model")
+    before = sum(weight.numel() for weight in model.parameters())
+    lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
+    command = ("prune", scored, "--language", "en", "--out")
+    assert run(monkeypatch, *command, tmp_path / "two", "--count", 2) == 0
+    text = capsys.readouterr().out
+    after = sum(weight.numel() for weight in load_pruned(tmp_path / "two").parameters())
+    assert "2 of 12 heads off" in text
+    assert "Chosen by: the lowest values, a given number (--count)." in text
+    assert f"Parameters: {before:,} before, {after:,} after ({after / before - 1:+.1%})." in text
+    assert all(name in text for name in lowest[:2])
+    assert run(monkeypatch, *command, tmp_path / "ten", "--count", 10, "--export", "mask") == 0
+    text = capsys.readouterr().out
+    assert " and 2 more." in text
+    assert "Parameters" not in text
+    assert run(monkeypatch, *command, tmp_path / "json", "--json") == 0
+    found = printed(capsys)
+    assert found["rule"] == "likely"
+    assert found["removed"] == len(found["heads"]) > 0
+    assert found["parameters"]["before"] == before > found["parameters"]["after"]
 
 
 @pytest.fixture
@@ -158,24 +244,41 @@ def study(scored: Path, tmp_path: Path) -> Path:
     return tmp_path / "study"
 
 
+def test_a_run_and_a_study_are_pruned_by_the_same_rule_by_default(
+    monkeypatch: pytest.MonkeyPatch, scored: Path, study: Path, tmp_path: Path
+) -> None:
+    scores = HeadScores.load(scored / "scores" / "en.json")
+    likely, harmful = scores.mask("likely").off, scores.mask("harmful").off
+    assert len({likely, harmful, HeadMask.load(study / "masks" / "en.json").off}) == 3  # all rules differ here
+    for number, folder in enumerate((scored, study)):
+        for rule, expected in {"": likely, "--likely": likely, "--harmful": harmful}.items():
+            out = tmp_path / f"out{number}{rule}"
+            options = (rule,) if rule else ()
+            command = ("prune", folder, "--language", "en", "--export", "mask", "--out", out, *options)
+            if expected:
+                assert run(monkeypatch, *command) == 0
+                assert HeadMask.load(out / "mask.json").off == expected
+            else:
+                assert run(monkeypatch, *command) == 1
+
+
 def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, study: Path, tmp_path: Path
 ) -> None:
     lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
     for name, options in {
         "refined": ("--refined",),
-        "own": (),
         "count": ("--count", 2),
         "likely": ("--likely",),
     }.items():
         command = ("prune", study, "--language", "en", "--export", "mask", "--out", tmp_path / name)
         assert run(monkeypatch, *command, *options) == 0
-    off = {name: HeadMask.load(tmp_path / name / "mask.json").off for name in ("refined", "own", "count")}
+    off = {name: HeadMask.load(tmp_path / name / "mask.json").off for name in ("refined", "count", "likely")}
     assert len(off["refined"]) == 6
-    assert off["own"] == off["refined"]
+    assert off["likely"] != off["refined"]
     assert set(off["count"]) == set(lowest[:2])
     other = ("prune", study, "--language", "sw", "--export", "mask", "--out")
-    assert run(monkeypatch, *other, tmp_path / "sw") == 0  # the study's own is not there yet
+    assert run(monkeypatch, *other, tmp_path / "sw") == 0
     assert run(monkeypatch, *other, tmp_path / "none", "--refined") == 1
     assert "run headwise refine first" in capsys.readouterr().err
     assert run(monkeypatch, "refine", study, "--languages", "sw") == 0

@@ -189,12 +189,12 @@ def test_a_run_can_be_pruned_from(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     assert run(monkeypatch, *world, "--out", tmp_path / "run", "--json") == 0
-    assert run(monkeypatch, "prune", tmp_path / "run", "--language", "sw", "--out", tmp_path / "cut") == 0
-    mask = HeadMask.load(tmp_path / "run" / "masks" / "sw.json")
+    assert run(monkeypatch, "prune", tmp_path / "run", "--language", "en", "--harmful", "--out", tmp_path / "cut") == 0
+    mask = HeadMask.load(tmp_path / "run" / "masks" / "en.json")
     assert f"{len(mask.off)} of 12 heads off" in capsys.readouterr().out
     assert load_pruned(tmp_path / "cut")
     assert run(monkeypatch, "prune", tmp_path / "run", "--language", "zh", "--out", tmp_path / "no") == 1
-    assert "has no mask for --language zh: it has en, sw" in last_error(capsys)
+    assert "has no scores of --language zh: it has en, sw" in last_error(capsys)
     assert run(monkeypatch, "prune", tmp_path / "run", "--out", tmp_path / "no") == 1
     assert "give a model and --mask, or a run folder and --language" in last_error(capsys)
 

@@ -17,7 +17,6 @@ from tokenizers.models import WordLevel
 from transformers import AutoModelForTokenClassification, BertModel, PreTrainedTokenizerFast
 
 from headwise import HeadMask, find_heads
-from headwise.cli import tasks as cli
 from headwise.data.examples import UPOS
 from headwise.engine import evaluation
 from headwise.engine.evaluation import Measurement
@@ -137,13 +136,16 @@ def test_mistakes_get_one_sentence(
             "--train-languages names no language",
         ),
         ((*tune_arguments(model, data, tmp_path / "o"), "--piece", "last"), "'text' or 'first'"),
-        ((*tune_arguments(model, data, tmp_path / "o"), "--learning-rate", 1e38), "learning_rate: a number from 0 to"),
+        (
+            (*tune_arguments(model, data, tmp_path / "o"), "--learning-rate", 1e38),
+            "--learning-rate: a number from 0 to",
+        ),
         (
             ("eval", model, "--task", "pos", "--data", data, "--beams", 4),
             "--beams is for the task translation, and pos",
         ),
         (("eval", model, "--task", "pos", "--data", data, "--window", 4), "--window is for the task lm, and pos does"),
-        ((*tune_arguments(model, data, tmp_path / "o"), "--window", 4), "--window is for the task lm, and pos does"),
+        ((*tune_arguments(model, data, tmp_path / "o"), "--window", 4), "--window: only the task lm uses it, not pos"),
     ]
     for arguments, message in mistakes:
         assert run(monkeypatch, *arguments) == 1
@@ -181,7 +183,7 @@ def test_what_is_in_the_folder_is_only_replaced_on_purpose(
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    monkeypatch.setattr("headwise.data.opening.open_dataset", no_work)
+    monkeypatch.setattr("headwise.tuning.run.open_dataset", no_work)
     assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
     message = "the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
     assert last_error(capsys) == f"headwise: {out}: {message}"
@@ -240,12 +242,16 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: s
     monkeypatch.setattr(module, name, interrupted)
 
 
+def press_ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_stopped_run_says_how_to_go_on_and_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     command = tune_arguments(model, data, tmp_path / "my tagger")
     with monkeypatch.context() as stopping:
-        interrupt_after(stopping, cli, "_save", 0)
+        stopping.setattr("headwise.tuning.run.save_tuned", press_ctrl_c)
         assert run(stopping, *command) == 130
     assert last_error(capsys).startswith("headwise: stopped; the results so far are saved; resume with: headwise tune ")
     assert (tmp_path / ".my tagger.tuning" / "state.json").is_file()
@@ -253,7 +259,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(
     assert run(monkeypatch, *other) == 1
     expected = ".my tagger.tuning: the run that was stopped there had other training examples and dev examples: delete"
     assert expected in last_error(capsys)
-    monkeypatch.setattr("headwise.tasks.tuning._Run.train_epoch", no_work)  # all epochs are done
+    monkeypatch.setattr("headwise.tuning.loop._Run.train_epoch", no_work)  # all epochs are done
     assert run(monkeypatch, *command, "--json") == 0
     assert shown(capsys)["best_value"] == 100
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "my tagger"}

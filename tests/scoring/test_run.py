@@ -19,7 +19,8 @@ from headwise.scoring import (
     make_problems,
     run_scoring,
 )
-from headwise.scoring.run_folder import compare_runs, find_mask, list_runs, load_scores
+from headwise.scoring.choose import choose_mask
+from headwise.scoring.run_folder import compare_runs, list_runs, load_scores
 from headwise.tasks.encoding import Encoded
 from tests.scoring.world import DRAWS, Dawdler, save_data, save_model
 
@@ -228,8 +229,11 @@ def test_runs_are_compared_listed_and_pruned_from(world: ScoringPlan, tmp_path: 
     assert [config["seed"] for config in list_runs(tmp_path / "runs").values()] == [0, 1]
     assert list_runs(tmp_path / "nowhere") == {}
     mask = tmp_path / "runs" / "a" / "masks" / "sw.json"
-    assert find_mask(str(tmp_path / "runs" / "a"), None, "sw") == (world.model, mask)
-    assert find_mask("model", mask, None) == ("model", mask)
+    by_scores = choose_mask(tmp_path / "runs" / "a", language="sw")
+    assert (by_scores.model, by_scores.rule) == (world.model, "likely")
+    assert by_scores.mask == load_scores(tmp_path / "runs" / "a")["sw"].mask("likely")
+    by_file = choose_mask("model", mask)
+    assert (by_file.model, by_file.rule, by_file.source) == ("model", "mask file", mask)
 
 
 def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Path) -> None:
@@ -237,8 +241,8 @@ def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Pat
     run_scoring(dataclasses.replace(world, languages="fi"), tmp_path / "fi")
     with pytest.raises(HeadwiseError, match=r"en has scores of en, .*fi of fi: none in common"):
         compare_runs(tmp_path / "en", tmp_path / "fi")
-    with pytest.raises(HeadwiseError, match="has no mask for --language sw: it has en"):
-        find_mask(str(tmp_path / "en"), None, "sw")
+    with pytest.raises(HeadwiseError, match="has no scores of --language sw: it has en"):
+        choose_mask(tmp_path / "en", language="sw")
     with pytest.raises(HeadwiseError, match="no run there"):
         load_scores(tmp_path)
     (tmp_path / "en" / "scores" / "en.json").unlink()
@@ -246,7 +250,9 @@ def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Pat
         load_scores(tmp_path / "en")
     for mask, language in ((None, None), (Path("m.json"), "en")):
         with pytest.raises(HeadwiseError, match="give a model and --mask, or a run folder and --language"):
-            find_mask("model", mask, language)
+            choose_mask("model", mask, language=language)
+    with pytest.raises(HeadwiseError, match="rule: one of likely, harmful, refined, not 'best'"):
+        choose_mask(tmp_path / "en", language="en", rule="best")
 
 
 def test_rounds_of_another_version_of_a_method_are_not_mixed(

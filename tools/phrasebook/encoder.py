@@ -8,11 +8,11 @@ import torch
 from headwise.data.examples import Sentence, WordExample
 from headwise.models import load_model, load_tokenizer
 from headwise.tasks import Task, find_task
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning import TuningSettings, train_model
 from tools.phrasebook.tagger import Guess
 
 _MODEL = "e5-small-pos"
-_SETTINGS = TuneSettings(epochs=3, learning_rate=1e-4)
+_SETTINGS = TuningSettings(epochs=3, learning_rate=1e-4)
 
 
 class EncoderTagger:
@@ -50,5 +50,5 @@ def train_encoder(sentences: Sequence[Sentence]) -> EncoderTagger:
         raise TypeError(f"parts of speech are labels, not {task}")
     examples = [WordExample(sentence.id, sentence.words, sentence.upos) for sentence in sentences]
     some = examples[:: max(1, len(examples) // 50)]  # enough to see that an epoch went well
-    tune(model, task, examples, some, tokenizer, _SETTINGS)
+    train_model(model, task, examples, some, tokenizer, _SETTINGS)
     return EncoderTagger(model, task, tokenizer)

@@ -20,7 +20,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         sys.exit(f"headwise: the command line needs {error.name}: pip install 'headwise[cli,offline]'")
     from headwise.cli.quiet import quiet_libraries
-    from headwise.errors import HeadwiseError
+    from headwise.errors import FieldError, HeadwiseError
 
     quiet_libraries()
     try:
@@ -28,6 +28,8 @@ def _run() -> None:
             app()
         finally:
             sys.stdout.flush()  # here, where a full disk can still be said
+    except FieldError as error:
+        sys.exit(f"headwise: {_option(error.field)}: {error.reason}")
     except HeadwiseError as error:
         sys.exit(f"headwise: {error}")
     except BrokenPipeError:  # whoever read the output has had enough
@@ -36,6 +38,11 @@ def _run() -> None:
     except OSError as error:
         _drop_output()
         sys.exit(f"headwise: {error.filename or 'the output'}: cannot be read or written: {error.strerror or error}")
+
+
+def _option(field: str) -> str:
+    """The option that gives a field; the fields of studies are in their plans."""
+    return field if sys.argv[1:2] in (["study"], ["demo"]) else f"--{field.replace('_', '-')}"
 
 
 def _drop_output() -> None:

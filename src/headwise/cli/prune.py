@@ -1,32 +1,32 @@
 """`headwise refine` and `headwise prune`."""
 
-import dataclasses
 import json
 import shlex
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwise.cli.options import AsJson, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
-from headwise.cli.targets import check_target
+from headwise.display import shorten
 from headwise.errors import HeadwiseError
-from headwise.files import new_folder
+from headwise.files import check_target
+from headwise.pruning.kinds import ExportKind
 
 if TYPE_CHECKING:
-    from headwise.masks import HeadMask
-    from headwise.scores import HeadScores
+    from headwise.pruning import Exported
 
-
-class Export(StrEnum):
-    """What `headwise prune` writes."""
-
-    mask = "mask"
-    folded = "folded"
-    shrunk = "shrunk"
+#: The rules in words.
+_RULES = {
+    "likely": "likely harmful (--likely)",
+    "harmful": "decided harmful (--harmful)",
+    "refined": "the refined mask (--refined)",
+    "count": "the lowest values, a given number (--count)",
+    "share": "the lowest values, a given share (--share)",
+    "mask file": "the mask file (--mask)",
+}
 
 
 def refine_command(
@@ -82,57 +82,51 @@ def prune_command(
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
     mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
-    language: Annotated[str | None, typer.Option("--language", help="The run's mask for this language.")] = None,
-    refined: Annotated[
-        bool, typer.Option("--refined", help="The run's mask that headwise refine, or a targeted study, has made.")
-    ] = False,
+    language: Annotated[
+        str | None, typer.Option("--language", help="Choose heads by the run's scores of this language.")
+    ] = None,
     likely: Annotated[
-        bool, typer.Option("--likely", help="All heads that are likely harmful, of which a tenth may not be.")
+        bool,
+        typer.Option("--likely", help="Heads that are likely harmful; a tenth may not be. This is the default."),
+    ] = False,
+    harmful: Annotated[
+        bool, typer.Option("--harmful", help="Heads that are decided harmful, at the error rate of the run.")
+    ] = False,
+    refined: Annotated[
+        bool, typer.Option("--refined", help="The mask that headwise refine or a targeted study has made.")
     ] = False,
     count: Annotated[
-        int | None, typer.Option("--count", min=0, help="So many heads of the lowest values, decided or not.")
+        int | None, typer.Option("--count", min=0, help="This number of heads, those with the lowest values.")
     ] = None,
     share: Annotated[
-        float | None, typer.Option("--share", min=0, max=1, help="That share of the heads, lowest values first.")
+        float | None, typer.Option("--share", min=0, max=1, help="This share of the heads, lowest values first.")
     ] = None,
-    export: Annotated[Export, typer.Option("--export", help="What to write.")] = Export.shrunk,
+    kind: Annotated[ExportKind, typer.Option("--export", help="What to write.")] = ExportKind.shrunk,
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
     from headwise.heads import find_heads
-    from headwise.masks import HeadMask
     from headwise.models import load_model, load_tokenizer
-    from headwise.scoring.run_folder import find_mask, model_of, scored_folder
+    from headwise.pruning import export
+    from headwise.scoring.choose import choose_mask
 
-    by_scores = sum((likely, count is not None, share is not None))
-    if refined + by_scores > 1:
-        raise HeadwiseError("--refined, --likely, --count and --share are four ways to choose: give one of them")
-    if (refined or by_scores) and (mask is not None or language is None):
-        raise HeadwiseError(
-            "--refined, --likely, --count and --share are about a run: give its folder and --language, no --mask"
-        )
-    if by_scores:
-        name, source = model_of(Path(model)), scored_folder(model) / "scores"
-    else:
-        name, source = find_mask(model, mask, language, refined)
-    check_target(out, {**_models(name), "the run": Path(model), "what heads are chosen by": source}, overwrite)
-    made = _scores_of(Path(model), language, other_weights) if by_scores else HeadMask.load(source)
-    loaded = load_model(name, trust_remote_code)
-    found = find_heads(loaded)
-    chosen = made if isinstance(made, HeadMask) else _mask_by_scores(made, count, share)
-    chosen = chosen.moved_to(found) if other_weights else chosen
-    chosen.check(found)
-    _export(loaded, chosen, load_tokenizer(name, trust_remote_code), out, export, overwrite)
-    removed, total = len(chosen.off), len(chosen.players)
-    if as_json:
-        typer.echo(json.dumps({"out": str(out), "export": export.value, "removed": removed, "of": total}))
-    else:
-        typer.echo(f"{out}: {export.value}, {removed} of {total} {chosen.kind} off")
+    rules = [name for name, given in (("likely", likely), ("harmful", harmful), ("refined", refined)) if given]
+    if len(rules) > 1:
+        raise HeadwiseError("--likely, --harmful and --refined are different ways to choose heads: give one of them")
+    choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
+    kept = {**_models(choice.model), "the run": Path(model), "what heads are chosen by": choice.source}
+    check_target(out, kept, overwrite)
+    loaded = load_model(choice.model, trust_remote_code)
+    heads = find_heads(loaded)
+    chosen = choice.mask.moved_to(heads) if other_weights else choice.mask
+    chosen.check(heads)
+    found = export(loaded, chosen, load_tokenizer(choice.model, trust_remote_code), out, kind, overwrite)
+    _print_exported(choice.rule, found, as_json)
 
 
 def _models(name: str) -> dict[str, Path]:
@@ -143,45 +137,15 @@ def _models(name: str) -> dict[str, Path]:
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
 
 
-def _scores_of(run: Path, language: str | None, other_weights: bool) -> "HeadScores":
-    """A run's scores of a language, tied to no weights if others of that shape are meant."""
-    from headwise.scoring.run_folder import load_scores
-
-    scores = load_scores(run)
-    if language is None or language not in scores:
-        raise HeadwiseError(f"{run}: has no scores of --language {language}: it has {', '.join(scores)}")
-    found = scores[language]
-    if not other_weights:
-        return found
-    return dataclasses.replace(found, provenance=dataclasses.replace(found.provenance, fingerprint=None))
-
-
-def _mask_by_scores(scores: "HeadScores", count: int | None, share: float | None) -> "HeadMask":
-    """The mask that scores and one of the options make."""
-    if count is None and share is None:
-        return scores.mask("likely")
-    return scores.mask(count=count, share=share)
-
-
-def _export(model: Any, mask: "HeadMask", tokenizer: Any, out: Path, export: Export, overwrite: bool) -> None:
-    from headwise.pruning import fold, save_pruned, shrink
-
-    match export:
-        case Export.shrunk:
-            languages = (mask.language,) if mask.language else ()
-            save_pruned(shrink(model, mask, inplace=True), out, tokenizer, languages, overwrite)
-        case Export.folded:
-            _save_folded(fold(model, mask, inplace=True), tokenizer, out, overwrite)
-        case Export.mask:
-            with new_folder(out, overwrite) as draft:
-                mask.save(draft / "mask.json")
-
-
-def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
-    with new_folder(out, overwrite) as draft:
-        try:
-            model.save_pretrained(draft)
-        except OSError as error:
-            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
-        if tokenizer is not None:
-            tokenizer.save_pretrained(draft)
+def _print_exported(rule: str, found: "Exported", as_json: bool) -> None:
+    """The rule, the heads that were removed, and the size of a shrunk model."""
+    off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
+    if as_json:
+        about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}
+        typer.echo(json.dumps({**about, "heads": off, "parameters": {"before": before, "after": after}}))
+        return
+    typer.echo(f"{found.folder}: {found.kind.value}, {len(off)} of {total} {found.mask.kind} off")
+    typer.echo(f"Chosen by: {_RULES.get(rule, rule)}.")
+    typer.echo(f"Removed: {shorten(off)}.")
+    if found.kind is ExportKind.shrunk:
+        typer.echo(f"Parameters: {before:,} before, {after:,} after ({after / before - 1:+.1%}).")

@@ -110,4 +110,4 @@ def _print_next(study: "Study") -> None:
     typer.echo("  headwise score MODEL --task pos --data FOLDER --languages sw,tr --out runs/mine")
     typer.echo("  headwise prune runs/mine --language sw --out smaller-model")
     typer.echo("  headwise eval smaller-model --task pos --data FOLDER --languages sw")
-    typer.echo(f"On this one: headwise prune {study.folder} --language {best} --out e5-small-pos-{best}")
+    typer.echo(f"On this one: headwise prune {study.folder} --language {best} --refined --out e5-small-pos-{best}")

@@ -2,10 +2,8 @@
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +12,8 @@ import typer
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
-from headwise.cli.targets import check_target
 from headwise.errors import HeadwiseError
-from headwise.files import new_folder
-from headwise.tasks.names import TASKS, TEXT_TASKS
+from headwise.tasks.names import TASKS
 
 if TYPE_CHECKING:
     from headwise.data.dataset import Dataset
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
     from headwise.engine.evaluation import Measurement
     from headwise.masks import HeadMask
     from headwise.tasks.protocol import AnyTask
-    from headwise.tasks.task import Piece, Task
+    from headwise.tasks.task import Piece
 
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
 Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]
@@ -106,44 +102,38 @@ def tune_command(
     train_embeddings: Annotated[bool, typer.Option("--train-embeddings", help="Tune the embeddings too.")] = False,
     bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Compute in bfloat16.")] = False,
     patience: Annotated[
-        int, typer.Option("--patience", min=0, help="Stop after so many epochs without gain; 0 never stops.")
+        int,
+        typer.Option(
+            "--patience", min=0, help="Stop after this number of epochs without a better dev value; 0 disables it."
+        ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1)] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
-    target = check_target(out, {"the model": Path(model), "the data": Path(data), "the mask": mask}, overwrite)
-    _check_used(task, None, window)
+    """Tune a model on a task and save it as an ordinary checkpoint; the same command resumes an interrupted run."""
     with show_resumable("tuning", "steps") as advance:
-        import torch
+        from headwise.tuning import TuningPlan, run_tuning
 
-        from headwise.data.opening import open_dataset
-        from headwise.tasks import labels_of
-        from headwise.tasks.dispatch import check_tokenizer
-        from headwise.tasks.tuning import TuneSettings, tune
-
-        settings = TuneSettings(
+        plan = TuningPlan(
+            model=model,
+            task=task,
+            data=data,
+            train_languages=train_languages,
+            mask=None if mask is None else str(mask),
+            other_weights=other_weights,
+            piece=piece,
+            window=window,
             epochs=epochs,
             learning_rate=learning_rate,
             batch_tokens=batch_tokens,
-            freeze_embeddings=not train_embeddings,
+            train_embeddings=train_embeddings,
             bfloat16=bfloat16,
             patience=patience,
             seed=seed,
         )
-        side, wanted = _piece(piece), _mask(mask)
-        train, dev = _to_learn_from(open_dataset(data, task), train_languages)
-        torch.manual_seed(seed)  # a new head is drawn: the same when the run goes on
-        loaded, chosen = _to_tune(model, task, labels_of(train), side, window, trust_remote_code)
-        tokenizer = _tokenizer(model, trust_remote_code)
-        check_tokenizer(chosen, tokenizer)
-        state = target.with_name(f".{target.name}.tuning")
-        with _under(loaded, wanted, other_weights):
-            result = tune(loaded, chosen, train, dev, tokenizer, settings, state, advance, wanted)
-        _save(loaded, tokenizer, target, overwrite)
-        shutil.rmtree(state, ignore_errors=True)
+        result = run_tuning(plan, out, overwrite, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps({"out": str(out), **dataclasses.asdict(result)}))
     else:
@@ -172,15 +162,6 @@ def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str
     unknown_first = sorted(codes, key=lambda code: code in dataset.languages)  # they fail before others are read
     found = {code: dataset.examples(code, split) for code in unknown_first}
     return {code: found[code] for code in codes}
-
-
-def _to_learn_from(dataset: "Dataset", languages: str) -> "tuple[list[Example], list[Example]]":
-    """Examples for training and for dev, of all languages."""
-    from headwise.data.choosing import language_codes
-
-    codes = language_codes(languages, dataset, "--train-languages")
-    train, dev = (_examples(dataset, codes, split) for split in ("train", "dev"))
-    return list(chain(*train.values())), list(chain(*dev.values()))
 
 
 def _mask(file: Path | None) -> "HeadMask | None":
@@ -236,50 +217,6 @@ def _tokenizer(model: str, trust_remote_code: bool) -> Any:
     if tokenizer is None:
         raise HeadwiseError(f"{model}: comes without a tokenizer")
     return tokenizer
-
-
-def _to_tune(
-    model: str, task: str, labels: tuple[str, ...], piece: "Piece", window: int | None, trust_remote_code: bool
-) -> "tuple[Any, AnyTask]":
-    """The model to tune and its task: an encoder gets a new head, a model that writes is taken as it is."""
-    import torch
-
-    from headwise.models import load_model
-    from headwise.tasks import find_task
-    from headwise.tasks.dispatch import fit_to, task_of
-
-    if task in TEXT_TASKS:
-        loaded = load_model(model, trust_remote_code, dtype=torch.float32)
-        return loaded, task_of(loaded, task, piece, window=window)
-    chosen = find_task(task, labels, piece)
-    loaded = _with_head(model, chosen, trust_remote_code)
-    return loaded, fit_to(chosen, loaded)
-
-
-def _with_head(model: str, task: "Task", trust_remote_code: bool) -> Any:
-    """An encoder with a new head for the task."""
-    from headwise.models import add_head, is_default
-    from headwise.models.adapted import find_adapter
-    from headwise.models.defaults import default_folder_of
-
-    if is_default(model):
-        return add_head(default_folder_of(model), task.kind, task.labels, mean_pooling=True)
-    if (adapter := find_adapter(model)) is not None:
-        raise HeadwiseError(f"{model}: an adapter is tuned already: tune its base {adapter.base} instead")
-    return add_head(model, task.kind, task.labels, trust_remote_code=trust_remote_code)
-
-
-def _save(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
-    """Write an ordinary checkpoint, or a pruned one if heads have been cut out of the model."""
-    from headwise.heads import PRUNED_ATTRIBUTE
-    from headwise.pruning import save_pruned
-
-    if getattr(model.config, PRUNED_ATTRIBUTE, None):
-        save_pruned(model, out, tokenizer, overwrite=overwrite)
-        return
-    with new_folder(out, overwrite) as draft:
-        model.save_pretrained(draft)
-        tokenizer.save_pretrained(draft)
 
 
 def _print_evaluations(

@@ -1,7 +1,35 @@
 """Making a mask real: cut, folded, saved, or many of them on one model."""
 
-from headwise.pruning.checkpoint import is_pruned, load_pruned, save_pruned
-from headwise.pruning.languages import LanguageMasks
-from headwise.pruning.shrink import fold, shrink
+from typing import TYPE_CHECKING
 
-__all__ = ["LanguageMasks", "fold", "is_pruned", "load_pruned", "save_pruned", "shrink"]
+from headwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headwise.pruning.checkpoint import is_pruned, load_pruned, save_pruned
+    from headwise.pruning.export import Exported, export
+    from headwise.pruning.kinds import ExportKind
+    from headwise.pruning.languages import LanguageMasks
+    from headwise.pruning.shrink import fold, shrink
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "checkpoint": ("is_pruned", "load_pruned", "save_pruned"),
+            "export": ("Exported", "export"),
+            "kinds": ("ExportKind",),
+            "languages": ("LanguageMasks",),
+            "shrink": ("fold", "shrink"),
+        },
+    )
+
+__all__ = [
+    "ExportKind",
+    "Exported",
+    "LanguageMasks",
+    "export",
+    "fold",
+    "is_pruned",
+    "load_pruned",
+    "save_pruned",
+    "shrink",
+]

@@ -1,4 +1,4 @@
-"""What runs have left in their folders: scores, masks, and how two runs compare."""
+"""Reading run folders: scores, the model, and how two runs compare."""
 
 import os
 from pathlib import Path
@@ -65,35 +65,6 @@ def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 def list_runs(folder: str | os.PathLike[str] = "runs") -> dict[str, dict[str, Any]]:
     """The configs of the runs in a folder of run folders, by their paths."""
     return {str(path.parent): read_config(path.parent) for path in sorted(Path(folder).glob(f"*/{CONFIG}"))}
-
-
-def find_mask(model: str, mask: Path | None, language: str | None, refined: bool = False) -> tuple[str, Path]:
-    """The model and the mask file that are meant by a model and a mask, or by a run folder and a language.
-
-    Raises:
-        HeadwiseError: Neither or both are given, or the run has no mask for the language.
-    """
-    if (mask is None) == (language is None):
-        raise HeadwiseError("give a model and --mask, or a run folder and --language")
-    if mask is not None:
-        return model, mask
-    folder = Path(model)
-    name = model_of(folder)
-    places = _mask_folders(folder, refined)
-    found = {path.stem: path for place in reversed(places) for path in sorted(place.glob("*.json"))}
-    if language not in found:
-        kind, fix = ("refined mask", ": run headwise refine first") if refined else ("mask", "")
-        have = f"it has {', '.join(found) or 'none'}{fix}"
-        raise HeadwiseError(f"{folder}: has no {kind} for --language {language}: {have}")
-    return name, found[language]
-
-
-def _mask_folders(folder: Path, refined: bool) -> list[Path]:
-    """Where a run has its masks, the place that counts most first; those of a targeted study are refined ones."""
-    name = REFINED if refined else "masks"
-    config = read_config(folder)
-    study = refined and config.get("study") == "targeted" and config.get("refine")
-    return [folder / name, *([folder / "masks"] if study else []), folder / SCORING / name]
 
 
 def model_of(folder: Path) -> str:

@@ -1,11 +1,11 @@
-"""Fine-tuning: batches of like length, frozen embeddings, early stopping, and a state to go on from."""
+"""The training loop: batches of similar length, frozen embeddings, early stopping, and a state to resume from."""
 
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,103 +14,80 @@ from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
 from headwise.engine.evaluation import evaluate
-from headwise.errors import HeadwiseError, require_whole
+from headwise.errors import HeadwiseError
 from headwise.heads import base_model
 from headwise.masks import HeadMask
 from headwise.tasks.encoding import Encoded, pack_by_length
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
-from headwise.tasks.tuning_state import damaged, identify_run, read_state, write_state
+from headwise.tuning.plan import TuningSettings
+from headwise.tuning.state import damaged, identify_run, read_state, write_state
+
+#: Called with the number of steps done, the number of steps in total and a status text.
+Progress = Callable[[int, int, str], None]
+
+
+class EpochResult(NamedTuple):
+    """What was measured in one epoch: the mean training loss, and the dev value after the epoch."""
+
+    loss: float
+    value: float
 
 
 @dataclass(frozen=True)
-class TuneSettings:
-    """How to tune.
+class TuningResult:
+    """What was measured during tuning.
 
     Attributes:
-        epochs: Passes over the training examples.
-        learning_rate: Peak rate of AdamW.
-        batch_tokens: Padded tokens in one step; of pairs, on the longer side.
-        warmup: Share of the steps in which the rate rises.
-        weight_decay: AdamW's decay.
-        freeze_embeddings: Leave the embeddings alone, and an output layer that shares them: with 250,000 pieces they
-            are most of the cost.
-        patience: Stop after so many epochs without a better dev value; 0 never stops.
-        bfloat16: Compute in bfloat16 where that is safe (autocast).
-        seed: Seed of everything that is drawn.
-    """
-
-    epochs: int = 3
-    learning_rate: float = 2e-5
-    batch_tokens: int = 1024
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    freeze_embeddings: bool = True
-    patience: int = 0
-    bfloat16: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0)):
-            require_whole(name, getattr(self, name), least)
-        if not 0 <= self.learning_rate <= 1000:  # far beyond any use, and far from what the optimizer cannot compute
-            raise HeadwiseError(f"learning_rate: a number from 0 to 1000, not {self.learning_rate}")
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What tuning came to.
-
-    Attributes:
-        metric: What dev values are: the task's metric, or for translation and language modelling the mean
-            log-likelihood per token. The higher the better, always.
-        best_epoch: The epoch, counted from 1, whose weights were kept.
-        best_value: Its dev value.
-        history: Mean training loss and dev value of each epoch.
-        steps: Steps taken.
-        tokens: Useful tokens read (of pairs, the source's).
+        metric: Name of the dev value: the metric of the task, or the mean log-likelihood per token for translation and
+            language modelling. Higher is better.
+        best_epoch: The epoch whose weights the model has now, counted from 1.
+        best_value: Dev value of that epoch.
+        history: Training loss and dev value of each epoch.
+        steps: Number of optimizer steps.
+        tokens: Number of tokens read, without padding (for translation, tokens of the source).
     """
 
     metric: str
     best_epoch: int
     best_value: float
-    history: tuple[tuple[float, float], ...]
+    history: tuple[EpochResult, ...]
     steps: int
     tokens: int
 
 
-def tune(
+def train_model(
     model: Any,
     task: AnyTask,
     train: Sequence[Example],
     dev: Sequence[Example],
     tokenizer: Any,
-    settings: TuneSettings,
+    settings: TuningSettings,
     state_folder: Path | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
     mask: HeadMask | None = None,
-) -> TuneResult:
-    """Tune a model in place and leave it with the weights of its best epoch.
+) -> TuningResult:
+    """Train a model in place; at the end it has the weights of its best epoch on dev.
 
-    Works on whole, shrunk and PEFT models alike, and under `gated(...)`. The loss is that of the gold labels: classes,
-    or the tokens of a translation or a text.
+    Works on whole, shrunk and PEFT models, and inside `gated(...)`. The loss is the negative log-likelihood of the gold
+    labels: classes, or the tokens of a translation or a text.
 
     Args:
         model: A model with a head for the task.
         task: The task.
-        train: Examples to learn from.
-        dev: Examples that the best epoch is chosen on.
-        tokenizer: The model's tokenizer.
-        settings: How to tune.
-        state_folder: Where to keep the state after each epoch; a run that finds one there goes on from it and
-            ends with the same weights as one that was never stopped.
-        progress: Called with steps done, steps in all and a word on how it goes.
-        mask: The mask that the model is gated by, if any: a state that was made under another is not gone on from.
+        train: Examples to train on.
+        dev: Examples that the best epoch is chosen by.
+        tokenizer: The tokenizer of the model.
+        settings: Settings of the loop.
+        state_folder: Folder for the state after each epoch. A run that finds the state of an interrupted run there
+            continues it, and ends with the same weights as a run that was not interrupted.
+        progress: Called with the number of steps done, the number of steps in total and a status text.
+        mask: The mask that the model is gated by, if any; it identifies the run, together with the model and the data.
 
     Raises:
-        HeadwiseError: There is nothing to tune or to learn from, the state is damaged or that of another run, or the
-            weights have run off to infinity.
+        HeadwiseError: There is no weight to train or no example to train on, the state is damaged or belongs to another
+            run, or the loss or the weights are no longer finite.
     """
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
@@ -131,7 +108,7 @@ def tune(
             run.save(state_folder, epoch + 1)
     run.load_best()
     metric = task.metric.name if isinstance(task, Task) else "log-likelihood per token"
-    return TuneResult(metric, run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens)
+    return TuningResult(metric, run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens)
 
 
 def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[int]]:
@@ -168,8 +145,8 @@ class _Run:
         task: AnyTask,
         encoded: Sequence[Encoded],
         pad_id: int,
-        settings: TuneSettings,
-        progress: Callable[[int, int, str], None] | None,
+        settings: TuningSettings,
+        progress: Progress | None,
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, task, encoded, pad_id
         self.settings, self.progress = settings, progress
@@ -184,7 +161,7 @@ class _Run:
             self.optimizer, math.ceil(settings.warmup * self.total), self.total
         )
         self.step, self.tokens, self.best_epoch, self.best_value = 0, 0, 0, -math.inf
-        self.history: list[tuple[float, float]] = []
+        self.history: list[EpochResult] = []
         self.best: dict[str, Tensor] = {}
 
     def batches(self, epoch: int) -> Iterator[list[int]]:
@@ -229,7 +206,7 @@ class _Run:
         self.require_finite("dev value", value, epoch)
         total = sum(float(weight.detach().sum()) for weight in self.weights.values())
         self.require_finite("sum of the weights", total, epoch)
-        self.history.append((loss, value))
+        self.history.append(EpochResult(loss, value))
         if value > self.best_value:
             self.best_epoch, self.best_value = epoch + 1, value
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
@@ -266,7 +243,7 @@ class _Run:
             self._take_weights(state)
             self.step, self.tokens = int(about["step"]), int(about["tokens"])
             self.best_epoch, self.best_value = about["best"]
-            self.history = [(loss, value) for loss, value in about["history"]]
+            self.history = [EpochResult(loss, value) for loss, value in about["history"]]
             done = int(about["epochs"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise damaged(folder, error) from None

@@ -21,11 +21,11 @@ from headwise.tasks.causal import LanguageTask
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.translation import TranslationTask
-from headwise.tasks.tuning import TuneSettings, tune
+from headwise.tuning import TuningSettings, train_model
 from tests.families import BY_NAME, uneven_mask
 
 LABELS = {"the": "DET", "cat": "NOUN", "sat": "VERB", "中国人": "PROPN"}
-SETTINGS = TuneSettings(epochs=4, learning_rate=5e-3, batch_tokens=64, warmup=0.0, freeze_embeddings=False)
+SETTINGS = TuningSettings(epochs=4, learning_rate=5e-3, batch_tokens=64, warmup=0.0, freeze_embeddings=False)
 TASK = find_task("pos")
 
 
@@ -48,7 +48,7 @@ def build() -> Any:
 def test_a_model_learns_what_it_is_shown(tokenizer: Any) -> None:
     model = build()
     before = evaluate(model, TASK, DEV, tokenizer).value
-    result = tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    result = train_model(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
     assert before < 50 < 95 < result.best_value
     assert evaluate(model, TASK, DEV, tokenizer).value == result.best_value
     assert len(result.history) == 4
@@ -58,9 +58,9 @@ def test_a_model_learns_what_it_is_shown(tokenizer: Any) -> None:
 
 def test_the_same_seed_gives_the_same_weights(tokenizer: Any) -> None:
     first, second, other = build(), build(), build()
-    tune(first, TASK, TRAIN, DEV, tokenizer, SETTINGS)
-    tune(second, TASK, TRAIN, DEV, tokenizer, SETTINGS)
-    tune(other, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, seed=1))
+    train_model(first, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    train_model(second, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    train_model(other, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, seed=1))
     assert same_weights(first, second)
     assert not same_weights(first, other)
 
@@ -81,12 +81,12 @@ def test_models_that_write_learn_by_the_likelihood_of_tokens(
 ) -> None:
     model = BY_NAME[family].build()
     before = mean_log_likelihood(model, task, examples, tokenizer)
-    result = tune(model, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state")
+    result = train_model(model, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state")
     assert result.metric == "log-likelihood per token"
     assert before + 1 < result.best_value < 0
     assert mean_log_likelihood(model, task, examples, tokenizer) == pytest.approx(result.best_value, rel=1e-5)
     resumed = BY_NAME[family].build()
-    assert tune(resumed, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state") == result
+    assert train_model(resumed, task, examples, examples, tokenizer, SETTINGS, tmp_path / "state") == result
     assert same_weights(resumed, model)
 
 
@@ -101,18 +101,18 @@ def test_a_killed_run_goes_on_and_ends_the_same(tokenizer: Any, tmp_path: Path, 
             raise KilledError
 
     undisturbed, killed = build(), build()
-    expected = tune(undisturbed, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+    expected = train_model(undisturbed, TASK, TRAIN, DEV, tokenizer, SETTINGS)
     with pytest.raises(KilledError):
-        tune(killed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state", kill)
+        train_model(killed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state", kill)
     resumed = build()
-    assert tune(resumed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state") == expected
+    assert train_model(resumed, TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state") == expected
     assert same_weights(resumed, undisturbed)
 
 
 def test_a_state_of_other_settings_is_refused(tokenizer: Any, tmp_path: Path) -> None:
-    tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+    train_model(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
     with pytest.raises(HeadwiseError, match=r"state: the run that was stopped there had other settings: delete that"):
-        tune(build(), TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state")
+        train_model(build(), TASK, TRAIN, DEV, tokenizer, SETTINGS, tmp_path / "state")
 
 
 def other_weight() -> Any:
@@ -138,7 +138,7 @@ def test_a_state_of_another_run_is_refused(
 ) -> None:
     def once(model: Any = build, task: Any = TASK, train: Any = TRAIN, dev: Any = DEV, mask: Any = None) -> None:
         settings = replace(SETTINGS, epochs=1)
-        tune(model(), task, train, dev, tokenizer, settings, tmp_path / "state", mask=mask)
+        train_model(model(), task, train, dev, tokenizer, settings, tmp_path / "state", mask=mask)
 
     once()
     once(mask=HeadMask.full(find_heads(build())))  # as good as none
@@ -180,12 +180,12 @@ def reshape_weight(path: Path) -> None:
     ],
 )
 def test_a_damaged_state_is_told(tokenizer: Any, tmp_path: Path, file: str, damage: Callable[[Path], object]) -> None:
-    tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+    train_model(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
     damage(tmp_path / "state" / file)
     with pytest.raises(
         HeadwiseError, match=r"state: the state of the stopped run is damaged \(.+\): delete that folder"
     ):
-        tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
+        train_model(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1), tmp_path / "state")
 
 
 def test_a_loss_that_is_no_number_ends_the_run(tokenizer: Any) -> None:
@@ -195,7 +195,7 @@ def test_a_loss_that_is_no_number_ends_the_run(tokenizer: Any) -> None:
     with pytest.raises(
         HeadwiseError, match=r"^the loss became nan in epoch 1.*: take a lower learning rate than 0\.005$"
     ):
-        tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
+        train_model(model, TASK, TRAIN, DEV, tokenizer, SETTINGS)
 
 
 def test_weights_that_the_last_step_broke_are_not_kept(tokenizer: Any) -> None:
@@ -203,7 +203,7 @@ def test_weights_that_the_last_step_broke_are_not_kept(tokenizer: Any) -> None:
     model.classifier.weight.register_hook(lambda gradient: gradient * math.nan)
     settings = replace(SETTINGS, epochs=1, batch_tokens=4096)  # one step, whose loss is a number
     with pytest.raises(HeadwiseError, match=r"^the sum of the weights became nan in epoch 1"):
-        tune(model, TASK, TRAIN, DEV, tokenizer, settings)
+        train_model(model, TASK, TRAIN, DEV, tokenizer, settings)
 
 
 @pytest.mark.parametrize(
@@ -217,31 +217,31 @@ def test_settings_that_make_no_sense_are_refused(setting: dict[str, Any]) -> Non
 def test_examples_without_a_labelled_token_are_left_out(tokenizer: Any) -> None:
     nothing = WordExample("none", ("",), ("NOUN",))
     settings = replace(SETTINGS, epochs=1, batch_tokens=16)
-    assert tune(build(), TASK, [*TRAIN, nothing], DEV, tokenizer, settings).best_value > 0
+    assert train_model(build(), TASK, [*TRAIN, nothing], DEV, tokenizer, settings).best_value > 0
     with pytest.raises(HeadwiseError, match="there is nothing to learn from"):
-        tune(build(), TASK, [nothing], DEV, tokenizer, settings)
+        train_model(build(), TASK, [nothing], DEV, tokenizer, settings)
 
 
 def test_frozen_embeddings_stay_as_they_are(tokenizer: Any) -> None:
     model = build()
     before = model.get_input_embeddings().weight.clone()
-    tune(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1, freeze_embeddings=True))
+    train_model(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=1, freeze_embeddings=True))
     assert torch.equal(model.get_input_embeddings().weight, before)
 
 
 def test_a_model_of_frozen_weights_is_refused(tokenizer: Any) -> None:
     with pytest.raises(HeadwiseError, match="every weight of the model is frozen"):
-        tune(build().requires_grad_(False), TASK, TRAIN, DEV, tokenizer, SETTINGS)
+        train_model(build().requires_grad_(False), TASK, TRAIN, DEV, tokenizer, SETTINGS)
 
 
 def test_it_stops_when_dev_no_longer_gains(tokenizer: Any) -> None:
-    result = tune(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=30, patience=2))
+    result = train_model(build(), TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=30, patience=2))
     assert len(result.history) == result.best_epoch + 2 < 30
 
 
 def test_the_best_epoch_is_kept_not_the_last(tokenizer: Any) -> None:
     model = build()
-    result = tune(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=0.3))
+    result = train_model(model, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=0.3))
     assert result.best_value == max(value for _, value in result.history)
     assert evaluate(model, TASK, DEV, tokenizer).value == result.best_value
 
@@ -250,12 +250,12 @@ def test_cut_gated_and_adapted_models_are_tuned_alike(tokenizer: Any) -> None:
     model = build()
     mask = uneven_mask(find_heads(model))
     cut = shrink(model, mask)
-    assert tune(cut, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
+    assert train_model(cut, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
     with gated(model, mask):
-        assert tune(model, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
+        assert train_model(model, TASK, TRAIN, DEV, tokenizer, SETTINGS).best_value > 90
     adapted = get_peft_model(
         build(), LoraConfig(r=4, target_modules=["query", "value"], modules_to_save=["classifier"])
     )
     frozen = adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight.clone()
-    assert tune(adapted, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=2e-2)).best_value > 60
+    assert train_model(adapted, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=2e-2)).best_value > 60
     assert torch.equal(adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight, frozen)

@@ -1,0 +1,94 @@
+"""Writing a pruned model: its mask alone, a checkpoint with zeroed weights, or a smaller checkpoint."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from headwise.errors import HeadwiseError
+from headwise.files import new_folder
+from headwise.masks import HeadMask
+from headwise.pruning.checkpoint import save_pruned
+from headwise.pruning.kinds import ExportKind
+from headwise.pruning.shrink import fold, shrink
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` has written.
+
+    Attributes:
+        folder: The folder.
+        kind: What is in it.
+        mask: The mask; its heads that are off were removed.
+        parameters: Number of parameters of the model before and after.
+    """
+
+    folder: Path
+    kind: ExportKind
+    mask: HeadMask
+    parameters: tuple[int, int]
+
+
+def export(
+    model: nn.Module,
+    mask: HeadMask,
+    tokenizer: Any,
+    out: str | os.PathLike[str],
+    kind: ExportKind | str = ExportKind.shrunk,
+    overwrite: bool = False,
+) -> Exported:
+    """Remove heads from a model and write the result to a folder. The model itself is changed.
+
+    Args:
+        model: A transformers model, or a PEFT (LoRA) model around one.
+        mask: Which heads stay.
+        tokenizer: The tokenizer of the model, saved with it; None for none.
+        out: The folder, new or empty.
+        kind: `mask` writes the mask alone, `folded` a checkpoint of the same shape with the output weights of removed
+            heads at zero, `shrunk` a smaller checkpoint for `load_pruned`.
+        overwrite: Replace what is in the folder.
+
+    Raises:
+        HeadwiseError: The folder is not empty or cannot be written, or the heads cannot be removed in this way.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import BertConfig, BertModel
+        >>> from headwise import find_heads
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8)
+        >>> model = BertModel(config)
+        >>> mask = HeadMask.without(find_heads(model), ["encoder.0.1"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     before, after = export(model, mask, None, folder).parameters
+        >>> before - after  # rows of the query, key and value projections with their biases, columns of the output
+        140
+    """
+    kind, folder, before = ExportKind(kind), Path(out), _parameters(model)
+    match kind:
+        case ExportKind.shrunk:
+            languages = (mask.language,) if mask.language else ()
+            save_pruned(shrink(model, mask, inplace=True), folder, tokenizer, languages, overwrite)
+        case ExportKind.folded:
+            _save_folded(fold(model, mask, inplace=True), tokenizer, folder, overwrite)
+        case ExportKind.mask:
+            with new_folder(folder, overwrite) as draft:
+                mask.save(draft / "mask.json")
+    return Exported(folder, kind, mask, (before, _parameters(model)))
+
+
+def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
+    with new_folder(out, overwrite) as draft:
+        try:
+            model.save_pretrained(draft)
+        except OSError as error:
+            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)
+
+
+def _parameters(model: nn.Module) -> int:
+    return sum(weight.numel() for weight in model.parameters())
