@@ -1,33 +1,48 @@
-"""headwise: find the attention heads that hurt a language, prove it, remove them, see what the others do."""
+"""headwise: find the attention heads that hurt a language, prove it, remove them, see what the others do.
 
-from importlib import import_module
+The main job in six lines:
+
+    import headwise as hw
+
+    model, tokenizer = hw.load("e5-small-pos")
+    data = hw.open_dataset("phrasebook", task="pos")
+    scores = hw.score(model, tokenizer, data, languages=["zh", "tr"], budget=6_000)
+    small = hw.shrink(model, scores["zh"].mask("likely"))
+    print(hw.evaluate(small, tokenizer, data, languages=["zh"]))
+"""
+
 from typing import TYPE_CHECKING
 
+from headwise.lazy import lazy_names
+
 if TYPE_CHECKING:
-    from headwise.errors import HeadwiseError
+    from headwise.api import evaluate, load, refine, score
+    from headwise.data.catalog import open_dataset
+    from headwise.data.own import dataset
+    from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
     from headwise.gates import gated
     from headwise.heads import HeadMap, Site, find_heads
     from headwise.masks import HeadMask
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.scores import HeadScores, Provenance
+    from headwise.tuning import tune
 else:
-    # Each name brings its module when it is first used: torch takes seconds, in which the command line must already
-    # know what to do on Ctrl-C.
-    _HOMES = {
-        "HeadwiseError": "errors",
-        "gated": "gates",
-        **dict.fromkeys(("HeadMap", "Site", "find_heads"), "heads"),
-        "HeadMask": "masks",
-        **dict.fromkeys(("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"), "pruning"),
-        **dict.fromkeys(("HeadScores", "Provenance"), "scores"),
-    }
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
+    # Each name imports its module when it is first used: torch takes seconds to import.
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "api": ("evaluate", "load", "refine", "score"),
+            "data.catalog": ("open_dataset",),
+            "data.own": ("dataset",),
+            "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
+            "gates": ("gated",),
+            "heads": ("HeadMap", "Site", "find_heads"),
+            "masks": ("HeadMask",),
+            "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
+            "scores": ("HeadScores", "Provenance"),
+            "tuning": ("tune",),
+        },
+    )
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
@@ -36,17 +51,27 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CheckpointError",
     "HeadMap",
     "HeadMask",
     "HeadScores",
     "HeadwiseError",
     "LanguageMasks",
+    "MaskMismatchError",
     "Provenance",
     "Site",
+    "UnknownFamilyError",
+    "dataset",
+    "evaluate",
     "find_heads",
     "fold",
     "gated",
+    "load",
     "load_pruned",
+    "open_dataset",
+    "refine",
     "save_pruned",
+    "score",
     "shrink",
+    "tune",
 ]

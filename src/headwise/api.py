@@ -97,8 +97,8 @@ class ScoresByLanguage(LanguageResults):
 
 def score(
     model: Any,
-    tokenizer: Any,
-    data: Data,
+    tokenizer: Any = None,
+    data: Data = "",
     *,
     task: str = "",
     languages: str | Sequence[str] = "all",
@@ -109,8 +109,8 @@ def score(
     """Score the heads of a model in every language.
 
     Args:
-        model: A transformers model with a head for the task, or a PEFT model around one.
-        tokenizer: Its tokenizer.
+        model: A transformers model with a head for the task, a PEFT model around one, or the name of a model.
+        tokenizer: Its tokenizer; by default the one that comes with the model of that name.
         data: A data set, or the name of one.
         task: The task, such as `pos`; by default the task that the data set was opened for.
         languages: Codes, as a list or separated by commas, or `all`.
@@ -126,10 +126,11 @@ def score(
     Raises:
         HeadwiseError: The model, the data and the options do not fit each other.
     """
-    dataset, task = _opened(data, task)
-    setting = make_setting(model, tokenizer, dataset, task, str(options.get("piece", "text")))
+    setting = _setting(model, tokenizer, data, task, str(options.get("piece", "text")))
     codes = ",".join(setting.codes(languages))
-    plan = _build(ScoringPlan, model=setting.name, task=task, data=dataset.name, languages=codes, **options)
+    plan = _build(
+        ScoringPlan, model=setting.name, task=setting.task.name, data=setting.dataset.name, languages=codes, **options
+    )
     with showing(progress, "scoring") as advance:
         if out is not None:
             return ScoresByLanguage(run_scoring(plan, out, progress=advance, setting=setting).scores, setting, plan)
@@ -169,8 +170,8 @@ def refine(
 
 def evaluate(
     model: Any,
-    tokenizer: Any,
-    data: Data,
+    tokenizer: Any = None,
+    data: Data = "",
     *,
     task: str = "",
     languages: str | Sequence[str] = "all",
@@ -181,8 +182,8 @@ def evaluate(
     """Measure a model in every language.
 
     Args:
-        model: A transformers model with a head for the task; pruned or not.
-        tokenizer: Its tokenizer.
+        model: A transformers model with a head for the task, pruned or not, or the name of a model.
+        tokenizer: Its tokenizer; by default the one that comes with the model of that name.
         data: A data set, or the name of one.
         task: The task; by default the task that the data set was opened for.
         languages: Codes, as a list or separated by commas, or `all`.
@@ -196,16 +197,15 @@ def evaluate(
     Raises:
         HeadwiseError: The model, the data and the task do not fit each other, or there are no such examples.
     """
-    dataset, task = _opened(data, task)
-    setting = make_setting(model, tokenizer, dataset, task)
+    setting = _setting(model, tokenizer, data, task)
     codes, found = setting.codes(languages), {}
     with showing(progress, "evaluating") as advance:
         for done, language in enumerate(codes):
             advance(done, len(codes), language)
             own = mask.get(language) if isinstance(mask, Mapping) else mask
-            with gated(model, own or HeadMask.full(setting.heads), heads=setting.heads):
+            with gated(setting.model, own or HeadMask.full(setting.heads), heads=setting.heads):
                 examples = setting.dataset.examples(language, split)
-                found[language] = measure(model, setting.task, examples, tokenizer, language)
+                found[language] = measure(setting.model, setting.task, examples, setting.tokenizer, language)
         advance(len(codes), len(codes), "")
     return LanguageResults(found, *_evaluation_table(found))
 
@@ -221,15 +221,20 @@ def _evaluation_table(found: Mapping[str, Measurement]) -> tuple[list[str], list
     return columns, rows
 
 
-def _opened(data: Data, task: str) -> tuple[Dataset, str]:
-    """A data set and its task."""
-    if isinstance(data, str):
-        if not task:
-            raise FieldError("task", f"give the task that {data} is opened for, such as task='pos'")
-        return open_dataset(data, task), task
-    if not (task or data.task):
-        raise FieldError("task", f"the data set {data.name} does not say its task: give it, such as task='pos'")
-    return data, task or data.task
+def _setting(model: Any, tokenizer: Any, data: Data, task: str, piece: str = "text") -> Setting:
+    """The setting of a model and data, each an object or a name."""
+    task = task or getattr(data, "task", "")
+    if not task:
+        raise FieldError("task", "the data set does not say its task: give it, such as task='pos'")
+    dataset = open_dataset(data, task) if isinstance(data, str) else data
+    if isinstance(model, str | os.PathLike):
+        name, loaded = str(model), load_model(model)
+        tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
+    else:
+        name, loaded = "", model
+    if tokenizer is None:
+        raise FieldError("tokenizer", "give the tokenizer of the model")
+    return make_setting(loaded, tokenizer, dataset, task, piece, name)
 
 
 def _build(plan: type[Plan], **options: Any) -> Plan:
