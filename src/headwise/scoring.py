@@ -15,9 +15,9 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from headwise.data.choosing import choose_examples, language_codes
+from headwise.data.catalog import open_dataset
 from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
+from headwise.data.selection import choose_examples, language_codes
 from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_groups, players_of
 from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game

@@ -16,10 +16,10 @@ from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
-from headwise.data.choosing import language_codes
+from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
+from headwise.data.selection import language_codes
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.gates import gated

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headwise.data.codes import check_code
 from headwise.data.examples import Example
 from headwise.data.ids import tells_item
+from headwise.data.languages import check_code
 from headwise.errors import HeadwiseError
 
 

@@ -7,13 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headwise.data.codes import check_code
 from headwise.data.columns import CONLL_LABELS, check_iob2, log_repairs, repair_iob2
 from headwise.data.conllu import UPOS
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, PairExample, TextExample, WordExample
 from headwise.data.folders import SPLITS
 from headwise.data.ids import counted_id
+from headwise.data.languages import check_code
 from headwise.data.massive import CHARACTER_LOCALES, parse_slots
 from headwise.data.text import read_lines
 from headwise.data.tsv import NLI_LABELS

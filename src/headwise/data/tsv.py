@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from headwise.data.codes import check_code
 from headwise.data.examples import PairExample, TextExample, TranslationExample
 from headwise.data.ids import counted_id
+from headwise.data.languages import check_code
 from headwise.data.text import FilePath, read_lines
 from headwise.errors import HeadwiseError
 

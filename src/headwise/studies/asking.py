@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from headwise.data.choosing import language_codes
-from headwise.data.opening import open_dataset
+from headwise.data.catalog import open_dataset
+from headwise.data.selection import language_codes
 from headwise.errors import HeadwiseError
 from headwise.scoring import Advance, ScoringPlan, ScoringRun, run_scoring
 

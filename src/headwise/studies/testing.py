@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
 from headwise.errors import HeadwiseError
 from headwise.gates import gated
 from headwise.heads import HeadMap, find_heads

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from headwise.data.commands.generation import INTENTS, LANGUAGES, Command
-from headwise.data.commands.splitting import SPLITS
+from headwise.data.commands.sentences import SLOTS
 from headwise.data.commands.store import read_commands
-from headwise.data.commands.writing import SLOTS
+from headwise.data.commands.template_splits import SPLITS
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, TextExample, WordExample
 from headwise.errors import HeadwiseError

@@ -1,4 +1,4 @@
-"""Draws and names that are the same on every machine: from SHA-256, never from `hash` or a shared generator."""
+"""NamedDraws and names that are the same on every machine: from SHA-256, never from `hash` or a shared generator."""
 
 import hashlib
 import random
@@ -18,7 +18,7 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:10]
 
 
-class Draws:
+class NamedDraws:
     """A stream of draws that belongs to a name.
 
     Attributes:
@@ -27,7 +27,7 @@ class Draws:
     Only `random.random` is used: the one method of which Python promises that a seed gives the same numbers for good.
 
     Example:
-        >>> Draws("en", "HassTurnOn").pick("abcdef") == Draws("en", "HassTurnOn").pick("abcdef")
+        >>> NamedDraws("en", "HassTurnOn").pick("abcdef") == NamedDraws("en", "HassTurnOn").pick("abcdef")
         True
     """
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.data.commands.digest import Draws, fingerprint
+from headwise.data.commands.digest import NamedDraws, fingerprint
 from headwise.data.commands.lexicon import DOMAINS, LISTS, read_lexicon
-from headwise.data.commands.matching import Matcher
-from headwise.data.commands.splitting import SPLITS, deal
+from headwise.data.commands.matcher import Matcher
+from headwise.data.commands.sentences import SLOTS, Utterance, Writer
+from headwise.data.commands.slot_labels import labelled
+from headwise.data.commands.template_splits import SPLITS, deal
 from headwise.data.commands.templates import Template, Usable, read_grammar
-from headwise.data.commands.words import labelled
-from headwise.data.commands.writing import SLOTS, Sentence, Writer
 
 #: The languages, and what the package calls them.
 LANGUAGES = {
@@ -35,7 +35,7 @@ SIZES = {"train": 80, "dev": 15, "test": 45}
 #: At most so many templates for each intent.
 TEMPLATES = 40
 
-#: Draws that may lead nowhere before a template is given up: at first, and once it has given sentences.
+#: NamedDraws that may lead nowhere before a template is given up: at first, and once it has given sentences.
 PATIENCE, LATE_PATIENCE = 250, 200
 
 
@@ -108,7 +108,7 @@ class _Generator:
         return all(
             any(self._write(template, split, draws) for _ in range(PATIENCE))
             for split in ("train", "test")
-            for draws in [Draws(self._language, template.id, "probe", split)]
+            for draws in [NamedDraws(self._language, template.id, "probe", split)]
         )
 
     def _fill_splits(self, intent: str, dealt: dict[str, list[Template]]) -> Iterator[Command]:
@@ -129,7 +129,7 @@ class _Generator:
 
     def _sentences(self, split: str, templates: list[Template]) -> Iterator[Command]:
         """Sentences of templates in turn, until nothing new comes."""
-        sources = {template: Draws(self._language, template.id, split) for template in templates}
+        sources = {template: NamedDraws(self._language, template.id, split) for template in templates}
         while sources:
             for template, draws in list(sources.items()):
                 command = self._next(template, split, draws)
@@ -138,7 +138,7 @@ class _Generator:
                 else:
                     yield command
 
-    def _next(self, template: Template, split: str, draws: Draws) -> Command | None:
+    def _next(self, template: Template, split: str, draws: NamedDraws) -> Command | None:
         """A sentence not yet said, in a frame that no other split uses."""
         for _ in range(LATE_PATIENCE):
             sentence = self._write(template, split, draws)
@@ -152,7 +152,7 @@ class _Generator:
             return Command(name, split, template.id, template.intent, sentence.text, words, labels, sentence.frame)
         return None
 
-    def _write(self, template: Template, split: str, draws: Draws) -> Sentence | None:
+    def _write(self, template: Template, split: str, draws: NamedDraws) -> Utterance | None:
         """A sentence of a template that can mean nothing but its intent, if the draw leads to one."""
         sentence = self._writers[split].write(template.tree, draws)
         if sentence is None:

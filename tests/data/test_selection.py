@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headwise import HeadwiseError
-from headwise.data.choosing import choose_examples, language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import WordExample
 from headwise.data.folders import open_folder
 from headwise.data.phrasebook import open_phrasebook
+from headwise.data.selection import choose_examples, language_codes
 
 
 def examples_of(*ids: str) -> tuple[WordExample, ...]:

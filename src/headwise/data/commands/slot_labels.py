@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from headwise.data.commands.writing import Sentence
+from headwise.data.commands.sentences import Utterance
 
 SPACED = re.compile(r"\S+")
 
@@ -12,11 +12,11 @@ SPACED = re.compile(r"\S+")
 UNSPACED = re.compile(r"[0-9a-z]+|\S")
 
 
-def labelled(sentence: Sentence, spaced: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def labelled(sentence: Utterance, spaced: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words of a sentence and their labels; a word that holds the beginnings of two slots has the first's.
 
     Example:
-        >>> sentence = Sentence("heat the living room", ((9, 20, "area"),), "heat the {area}")
+        >>> sentence = Utterance("heat the living room", ((9, 20, "area"),), "heat the {area}")
         >>> labelled(sentence, spaced=True)
         (('heat', 'the', 'living', 'room'), ('O', 'O', 'B-area', 'I-area'))
     """

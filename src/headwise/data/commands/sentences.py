@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headwise.data.commands.digest import Draws
+from headwise.data.commands.digest import NamedDraws
 from headwise.data.commands.lexicon import FILLER, Entry, Lexicon
 from headwise.data.commands.templates import Choice, Grammar, Literal, Node, Series, Slot
 
@@ -24,7 +24,7 @@ SENSIBLE = {
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Utterance:
     """A finished sentence.
 
     Attributes:
@@ -56,7 +56,7 @@ class Writer:
         self._numbers: dict[Slot, list[int]] = {}
         self._entries: dict[Slot, list[Entry]] = {}
 
-    def write(self, tree: Node, draws: Draws) -> Sentence | None:
+    def write(self, tree: Node, draws: NamedDraws) -> Utterance | None:
         """One sentence of a template; None if the draw led to one that nobody would say."""
         parts = _walk(tree, draws)
         slots = [part for part in parts if isinstance(part, Slot)]
@@ -66,7 +66,7 @@ class Writer:
         accepted = self._lexicon.accept(" ".join(marked.split()))
         return None if accepted is None else self._unmarked(accepted, slots)
 
-    def _unmarked(self, marked: str, slots: list[Slot]) -> Sentence | None:
+    def _unmarked(self, marked: str, slots: list[Slot]) -> Utterance | None:
         """The sentence without the marks; None if it names a room or device that is not in a slot.
 
         Such a word, a template's own, would be said in both halves and without its label.
@@ -85,9 +85,9 @@ class Writer:
             plain += "–" if slot.name in SLOTS else filler
             frame += f"{{{slot.list}}}"
             text += filler
-        return None if self._lexicon.words.search(plain) else Sentence(text, tuple(spans), frame)
+        return None if self._lexicon.words.search(plain) else Utterance(text, tuple(spans), frame)
 
-    def _fill(self, slot: Slot, before: str, rest: list[Literal | Slot], draws: Draws) -> str:
+    def _fill(self, slot: Slot, before: str, rest: list[Literal | Slot], draws: NamedDraws) -> str:
         """A value for a slot, marked with its list and kind."""
         kind = ""
         if slot.list in self._grammar.numbers:
@@ -118,7 +118,7 @@ class Writer:
         return self._entries[slot]
 
 
-def _walk(tree: Node, draws: Draws) -> list[Literal | Slot]:
+def _walk(tree: Node, draws: NamedDraws) -> list[Literal | Slot]:
     """The parts that a drawn path through a tree meets."""
     parts: list[Literal | Slot] = []
     ahead: list[Node] = [tree]
