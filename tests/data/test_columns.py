@@ -63,7 +63,7 @@ def test_entities_are_mended_before_they_are_mapped_and_counted(
     with caplog.at_level(logging.WARNING):
         examples = read_columns(path, TURKISH_WIKI_LABELS)
     assert [example.labels for example in examples] == [("B-LOC", "B-LOC"), ("O", "B-ORG")]
-    assert caplog.messages == [f"{path}: 2 I- labels that continue nothing were read as B-"]
+    assert caplog.messages == [f"{path}: 2 I- labels that do not continue an entity were read as B-"]
 
 
 @given(st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])))

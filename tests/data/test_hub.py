@@ -192,8 +192,8 @@ def test_a_set_of_ones_own_maps_numbers_and_may_have_one_config(tmp_path: Path) 
         ("", {"columns": {"first": "a"}}, "the field 'columns' has too few columns for the task 'nli': give first, "),
         ("", {"labels": "name"}, "the field 'labels' is not a mapping: "),
         ("", {"labels": {True: "a"}}, "the field 'labels' has True where text is due: "),
-        ("", {"languages": ["en", "../evil"]}, "'../evil' is no code of a language: "),
-        ("languages", {"config": {"/etc/x": "en"}}, "'/etc/x' is no code of a language: "),
+        ("", {"languages": ["en", "../evil"]}, "'../evil' is not a language code: "),
+        ("languages", {"config": {"/etc/x": "en"}}, "'/etc/x' is not a language code: "),
         ("", {"aligned": "yes"}, "the field 'aligned' has 'yes' where true or false is due: "),
     ],
 )

@@ -8,6 +8,7 @@ import typer
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
+from headwise.cli.data import data_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
 from headwise.cli.score import compare_command, score_command
@@ -24,6 +25,7 @@ from headwise.tasks.task import TASKS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
+app.command(name="data")(data_command)
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
 app.command(name="score")(score_command)

@@ -16,7 +16,7 @@ from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
-from headwise.data.catalog import open_dataset
+from headwise.data.catalog import KINDS, open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.selection import language_codes
@@ -37,7 +37,7 @@ from headwise.tasks.task import TASKS, Piece
 from headwise.tasks.tuning import TuneSettings, tune
 
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
-Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]
+Data = Annotated[str, typer.Option("--data", help=f"{KINDS[0].upper()}{KINDS[1:]}.")]
 Languages = Annotated[
     str, typer.Option("--languages", help="Comma-separated codes (for translation pairs: en-de), or 'all'.")
 ]

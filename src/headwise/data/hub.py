@@ -12,7 +12,7 @@ from headwise.data.conllu import UPOS
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, PairExample, TextExample, WordExample
 from headwise.data.folders import SPLITS
-from headwise.data.ids import counted_id
+from headwise.data.ids import running_id
 from headwise.data.languages import check_code
 from headwise.data.massive import CHARACTER_LOCALES, parse_slots
 from headwise.data.text import read_lines
@@ -98,15 +98,26 @@ def open_hub(name_or_file: str, task: str) -> Dataset:
         >>> open_hub("hub:pawsx", "classification").languages
         ('de', 'en', 'es', 'fr', 'ja', 'ko', 'zh')
     """
+    found = _find_set(name_or_file)
+    if task not in found.tasks:
+        raise HeadwiseError(f"{name_or_file} has no task {task!r}: it has {', '.join(found.tasks)}")
+    languages = tuple(found.configs)
+    variants = tuple(code for code in languages if "_" in code and code.partition("_")[0] in languages)
+    return Dataset(name_or_file, languages, tuple(found.splits), partial(_load, found, task), found.note, variants)
+
+
+def tasks_on_hub(name_or_file: str) -> tuple[str, ...]:
+    """Return the tasks of a set as `open_hub` takes it."""
+    return tuple(_find_set(name_or_file).tasks)
+
+
+def _find_set(name_or_file: str) -> HubSet:
     name = name_or_file.removeprefix(HUB)
     declared = {path.stem: path for path in sorted(_SETS.glob("*.yaml"))}
     if not name.endswith((".yaml", ".yml")) and name not in declared:
         known = ", ".join(HUB + known for known in declared)
         raise HeadwiseError(f"no hub set {name!r} is declared: use one of {known}, or a YAML file of your own")
-    found = _read_set(declared.get(name) or Path(name))
-    if task not in found.tasks:
-        raise HeadwiseError(f"{name_or_file} has no task {task!r}: it has {', '.join(found.tasks)}")
-    return Dataset(name_or_file, tuple(found.configs), tuple(found.splits), partial(_load, found, task), found.note)
+    return _read_set(declared.get(name) or Path(name))
 
 
 def _import(module: str) -> Any:
@@ -234,7 +245,7 @@ def _load(found: HubSet, task: str, language: str, split: str) -> tuple[Example,
     data = _fetch(found, where, found.configs[language], found.splits[split])
     group = found.tasks[task]
     table = {ours: _column(found, where, data, ours) for ours in ("id", *group) if ours in found.columns}
-    id_of = str if found.aligned or "id" in table else counted_id
+    id_of = str if found.aligned or "id" in table else running_id
     ids = [id_of(number) for number in table.get("id") or range(1, len(data) + 1)]
     if "annot_utt" in group:
         rows = enumerate(zip(ids, table["annot_utt"], table["locale"], strict=True), 1)

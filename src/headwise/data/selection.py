@@ -1,4 +1,4 @@
-"""Which languages and which of their examples are meant."""
+"""Selection of languages and of their examples."""
 
 import dataclasses
 import functools
@@ -8,20 +8,20 @@ from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.errors import HeadwiseError
 
-#: Languages that share this much of their items are aligned; less may be ids that happen to be the same.
-_ALIGNED = 0.9
-_SAME_ITEMS = "The languages are aligned: every draw is the same item and coalition in all of them."
-_OWN_ITEMS = "The languages do not share their items: each is scored on examples of its own."
+#: Languages that share at least this part of their items are aligned; a smaller part may be equal ids by accident.
+ALIGNED_SHARE = 0.9
+_ALIGNED = "The languages are aligned: every draw uses the same item and coalition in all of them."
+_NOT_ALIGNED = "The languages do not share their items: each is scored on its own examples."
 
 
 def language_codes(languages: str, dataset: Dataset, option: str = "--languages") -> list[str]:
-    """The languages of a comma-separated list, each once; `all` is every plain code.
+    """Return the languages of a comma-separated list without repetitions; `all` stands for all but the variants.
 
     Raises:
-        HeadwiseError: The option names none.
+        HeadwiseError: The list is empty.
     """
     if languages == "all":
-        return [code for code in dataset.languages if "_" not in code]
+        return [code for code in dataset.languages if code not in dataset.variants]
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
         raise HeadwiseError(f"{option} names no language: give codes such as zh,tr or 'all'")
@@ -31,19 +31,28 @@ def language_codes(languages: str, dataset: Dataset, option: str = "--languages"
 def choose_examples(
     dataset: Dataset, languages: Sequence[str], split: str, limit: int | None = None
 ) -> tuple[dict[str, tuple[Example, ...]], str]:
-    """The examples of each language, the same items in all of them if these are most of each, and a note on which."""
-    known = dataclasses.replace(dataset, load=functools.cache(dataset.load))
-    own = {language: known.examples(language, split) for language in languages}
+    """Return the examples of each language and a note that says whether they are aligned.
+
+    Aligned languages get only the items that all of them have, in the same order.
+
+    Args:
+        dataset: The data set.
+        languages: The languages.
+        split: The split.
+        limit: Maximum number of examples per language; the first ones are used.
+    """
+    cached = dataclasses.replace(dataset, load=functools.cache(dataset.load))
+    own = {language: cached.examples(language, split) for language in languages}
     note = ""
     if len(languages) > 1:
-        shared = _shared_examples(known, languages, split)
-        aligned = all(len(shared.get(language, ())) >= _ALIGNED * len(own[language]) for language in languages)
-        own, note = (shared, _SAME_ITEMS) if aligned else (own, _OWN_ITEMS)
+        shared = _shared_examples(cached, languages, split)
+        aligned = all(len(shared.get(code, ())) >= ALIGNED_SHARE * len(own[code]) for code in languages)
+        own, note = (shared, _ALIGNED) if aligned else (own, _NOT_ALIGNED)
     return {language: examples[:limit] for language, examples in own.items()}, note
 
 
 def _shared_examples(dataset: Dataset, languages: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
     try:
         return dataset.aligned(languages, split)
-    except HeadwiseError:  # they share nothing
+    except HeadwiseError:  # no shared item
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from headwise.data.examples import PairExample, TextExample, TranslationExample
-from headwise.data.ids import counted_id
+from headwise.data.ids import running_id
 from headwise.data.languages import check_code
 from headwise.data.text import FilePath, read_lines
 from headwise.errors import HeadwiseError
@@ -64,7 +64,7 @@ def read_texts(
     """
     columns = (text, label) if id_column is None else (text, label, id_column)
     return tuple(
-        TextExample(rest[0] if rest else counted_id(row), words, _label(path, number, name, labels))
+        TextExample(rest[0] if rest else running_id(row), words, _label(path, number, name, labels))
         for row, (number, (words, name, *rest)) in enumerate(read_table(path, columns), 1)
     )
 
@@ -82,7 +82,7 @@ def read_pairs(
     examples = []
     for row, (number, (one, two, name, *rest)) in enumerate(read_table(path, columns), 1):
         _require_text(path, number, one, two)
-        id_ = rest[0] if rest else counted_id(row)
+        id_ = rest[0] if rest else running_id(row)
         examples.append(PairExample(id_, one, two, _label(path, number, name, labels)))
     return tuple(examples)
 
@@ -124,7 +124,7 @@ def read_parallel(path: FilePath) -> tuple[TranslationExample, ...]:
         if line.strip():
             source, target = _cells(path, number, line, 2)
             _require_text(path, number, source, target)
-            examples.append(TranslationExample(counted_id(number), source, target))
+            examples.append(TranslationExample(running_id(number), source, target))
     return tuple(examples)
 
 
