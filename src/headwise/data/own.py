@@ -159,10 +159,10 @@ def _match_pattern(pattern: str) -> list[tuple[Path, str | None, str | None]]:
         match = re.fullmatch(expression, path.as_posix())
         if match:
             groups = match.groupdict()
-            found.append((path, groups.get("language"), _split_name(path, groups.get("split"))))
+            language, split = _parts(path)  # what the pattern does not say may be a fixed part of the name
+            found.append((path, groups.get("language", language), _split_name(path, groups.get("split", split))))
     if not found:
         raise HeadwiseError(f"{pattern}: no file matches this pattern: check the path before {{language}} or {{split}}")
-    # A pattern without {language} leaves the language to the files' columns; one without {split} to theirs.
     return found
 
 
