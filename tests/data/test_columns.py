@@ -108,7 +108,11 @@ def test_multiatis_has_intents_and_slots(tmp_path: Path, caplog: pytest.LogCaptu
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("id\tutterance\tintent\n1\ta\tb\n", 1, "no column 'slot_labels'"),
+        (
+            "id\tutterance\tintent\n1\ta\tb\n",
+            1,
+            "no column 'slot_labels' in the header: it has id, utterance, intent; required are id, ",
+        ),
         (ATIS + "1\tto boston\tB-city\tflight\n", 2, "2 words but 1 slot labels"),
         (ATIS + "1\tboston\tcity\tflight\n", 2, "label 'city' is not IOB2"),
         (ATIS + "1\tboston\tB-city\n", 2, "3 columns instead of 4"),
