@@ -27,9 +27,9 @@ from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification
 
 from benchmarks.timing import interleave, median_ratio
 from headwise import find_heads, gated
+from headwise.data.catalog import open_dataset
 from headwise.data.examples import Example
 from headwise.data.folders import default_folder, open_folder
-from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, ExampleSet, LocalEngine, encode_examples
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.models import load_model, load_tokenizer

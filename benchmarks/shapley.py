@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks.entries import Entry, draw_plot, show_table, summary
 from benchmarks.truths import Truth, add_truth, load_truth, pooled, truth_of
 from headwise import HeadScores, HeadwiseError, find_heads
-from headwise.data.opening import open_dataset
+from headwise.data.catalog import open_dataset
 from headwise.engine import EngineSettings, encode_examples, players_of
 from headwise.games import ProbabilityGame
 from headwise.methods import Estimand, Method, Problem, find_method

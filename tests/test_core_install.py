@@ -50,7 +50,7 @@ for name in ("source.spm", "target.spm"):
     (folder / "marian" / name).write_bytes(b"")
 (folder / "marian" / "vocab.json").write_text('{"<unk>": 0, "</s>": 1, "<pad>": 2}')
 
-from headwise.data.opening import open_dataset
+from headwise.data.catalog import open_dataset
 from headwise.models import load_model, load_tokenizer
 from headwise.scores.tables import save_table
 from headwise.tasks.metrics import EntityF1

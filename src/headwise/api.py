@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
-from headwise.data.opening import open_dataset
 from headwise.display import html_table, text_table
 from headwise.engine.evaluation import Measurement, measure
 from headwise.errors import FieldError, HeadwiseError

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from headwise import HeadMask, find_heads, gated, load_pruned
-from headwise.data.opening import open_dataset
+from headwise.data.catalog import open_dataset
 from tests.cli.running import run
 from tests.families import BY_NAME, difference, inputs_for, outputs_of, uneven_mask
 

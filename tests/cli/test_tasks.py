@@ -127,7 +127,7 @@ def test_mistakes_get_one_sentence(
 ) -> None:
     mistakes = [
         (("eval", model, "--task", "pos", "--data", data), "tune it first"),
-        (("eval", model, "--task", "pos", "--data", tmp_path / "nowhere"), "no such folder"),
+        (("eval", model, "--task", "pos", "--data", tmp_path / "nowhere"), "no such file or folder"),
         (("eval", model, "--task", "nli", "--data", "phrasebook"), "has no task 'nli'"),
         (("eval", model, "--task", "parsing", "--data", data), "parsing"),
         ((*tune_arguments(model, data, tmp_path / "o"), "--train-languages", "xx"), "no language 'xx'"),

@@ -63,7 +63,7 @@ def test_entities_are_mended_before_they_are_mapped_and_counted(
     with caplog.at_level(logging.WARNING):
         examples = read_columns(path, TURKISH_WIKI_LABELS)
     assert [example.labels for example in examples] == [("B-LOC", "B-LOC"), ("O", "B-ORG")]
-    assert caplog.messages == [f"{path}: 2 I- labels that continue nothing were read as B-"]
+    assert caplog.messages == [f"{path}: 2 I- labels that do not continue an entity were read as B-"]
 
 
 @given(st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])))
@@ -108,7 +108,11 @@ def test_multiatis_has_intents_and_slots(tmp_path: Path, caplog: pytest.LogCaptu
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("id\tutterance\tintent\n1\ta\tb\n", 1, "no column 'slot_labels'"),
+        (
+            "id\tutterance\tintent\n1\ta\tb\n",
+            1,
+            "no column 'slot_labels' in the header: it has id, utterance, intent; required are id, ",
+        ),
         (ATIS + "1\tto boston\tB-city\tflight\n", 2, "2 words but 1 slot labels"),
         (ATIS + "1\tboston\tcity\tflight\n", 2, "label 'city' is not IOB2"),
         (ATIS + "1\tboston\tB-city\n", 2, "3 columns instead of 4"),

@@ -21,14 +21,14 @@ from home_assistant_intents import get_intents
 
 import headwise.data.commands.store as store
 from headwise.data.commands import INTENTS, LANGUAGES, SLOT_LABELS, SLOTS, open_commands
-from headwise.data.commands.digest import Draws, fingerprint
+from headwise.data.commands.digest import NamedDraws, fingerprint
 from headwise.data.commands.generation import SIZES, UNSPACED, Command, generate
 from headwise.data.commands.lexicon import DOMAINS, FREE, LISTS, read_lexicon
-from headwise.data.commands.matching import Matcher
-from headwise.data.commands.splitting import SPLITS, deal
+from headwise.data.commands.matcher import Matcher
+from headwise.data.commands.sentences import Utterance
+from headwise.data.commands.slot_labels import labelled
+from headwise.data.commands.template_splits import SPLITS, deal
 from headwise.data.commands.templates import AnyOrder, Choice, Grammar, Literal, Node, Series, Slot, Template
-from headwise.data.commands.words import labelled
-from headwise.data.commands.writing import Sentence
 from headwise.data.examples import TextExample, WordExample
 from headwise.errors import HeadwiseError
 
@@ -85,7 +85,7 @@ def test_another_process_with_other_hashes_makes_the_same(made: Callable[[str], 
 
 
 def test_draws_are_pinned() -> None:
-    draws = Draws("en", "HassTurnOn")
+    draws = NamedDraws("en", "HassTurnOn")
     assert [draws.pick("abcdefgh") for _ in range(8)] == list("abafadae")
     assert draws.shuffled("abcd") == list("badc")
     assert fingerprint("a", "b") != fingerprint("ab") == "fb8e20fc2e"
@@ -231,7 +231,7 @@ def test_templates_are_opened_where_they_are_too_few() -> None:
 
 
 def test_thai_signs_stay_with_their_letters() -> None:
-    sentence = Sentence("เปิดไฟที่ห้องครัว", ((9, 17, "area"),), "")
+    sentence = Utterance("เปิดไฟที่ห้องครัว", ((9, 17, "area"),), "")
     words, labels = labelled(sentence, spaced=False)
     assert words[:4] == ("เ", "ปิ", "ด", "ไ")
     assert [word for word, label in zip(words, labels, strict=True) if label != "O"] == ["ห้", "อ", "ง", "ค", "รั", "ว"]

@@ -81,7 +81,7 @@ def test_version_1_tags_are_mapped_on_request(tmp_path: Path) -> None:
         (row(head="x"), 1, "not CoNLL-U"),
         (row(head="_"), 1, "the head of word 1"),
         (row(head="2"), 1, "the head of word 1"),
-        (row() + row("3"), 2, "word 3 where word 2 of sentence '#1' is due"),
+        (row() + row("3"), 2, "word 3 where word 2 of sentence '#1' is expected"),
         (row() + row("2").replace("word", ""), 2, "word 2 of sentence '#1' is empty: fill its form"),
         (row().replace("word", "\u3000"), 1, "word 1 of sentence '#1' is empty"),
         (row(misc="NER=PER"), 1, "label 'PER' is not IOB2"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwise import HeadwiseError
+from headwise.data.catalog import open_dataset
 from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
 from headwise.data.folders import HALVES_NOTE, default_folder, open_folder
 from tests.data.test_text import complaint
@@ -179,7 +180,7 @@ def test_both_xnli_files_are_used_as_they_are(nli: Path) -> None:
 
 
 def test_translations(tmp_path: Path) -> None:
-    pairs = [("a", "x"), ("b", "x"), ("b", "y"), *((f"s{n}", f"t{n}") for n in range(40))]
+    pairs = [("a", "x"), ("b", "x"), ("b", "y"), *((f"s{n}", f"t{n}") for n in range(100))]
     write(tmp_path, "mt/en-de.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs))
     for language in ("en", "de", "sw"):
         write(tmp_path, f"mt/flores200.{language}.txt", f"{language}1\n{language}2\n{language}3\n")
@@ -189,13 +190,46 @@ def test_translations(tmp_path: Path) -> None:
         "en-sw": (TranslationExample("2", "en2", "sw2"),),
         "en-de": (TranslationExample("2", "en2", "de2"),),
     }
-    # The first three pairs hang together, so they are one group, and the 41 groups go 0 dev, 1 test, 20 dev, 21 test …
-    assert ids(data.examples("en-de_tatoeba", "dev")) == ["#1", "#2", "#3", "#23", "#43"]
-    assert ids(data.examples("en-de_tatoeba", "test")) == ["#4", "#24"]
+    # The first three pairs hang together, so they are one group, and the 101 groups go 0 dev, 1 test, 20 dev, 21 test …
+    assert ids(data.examples("en-de_tatoeba", "dev")) == ["#1", "#2", "#3", *(f"#{n}" for n in range(23, 104, 20))]
+    assert ids(data.examples("en-de_tatoeba", "test")) == [f"#{n}" for n in range(4, 85, 20)]
     assert data.examples("en-de", "train") == data.examples("en-de_tatoeba", "train")
     assert set(ids(data.examples("en-de", "train") + data.examples("en-de_tatoeba", "all"))) == {
-        f"#{number}" for number in range(1, 44)
+        f"#{number}" for number in range(1, 104)
     }
+
+
+def test_parallel_files_that_are_too_small_are_refused_and_small_ones_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "mt" / "en-de.tsv"
+    write(tmp_path, "mt/en-de.tsv", "".join(f"s{n}\tt{n}\n" for n in range(60)))
+    said = complaint(lambda: open_folder(tmp_path, "translation").examples("en-de", "test"), path)
+    assert said.startswith("its 60 pairs give only 3 for test: add pairs, or give a file with the columns source, ")
+    write(tmp_path, "mt/en-de.tsv", "".join(f"s{n}\tt{n}\n" for n in range(200)))
+    assert len(open_folder(tmp_path, "translation").examples("en-de", "test")) == 10
+    assert f"{path}: only 10 of its 200 pairs are for test" in caplog.text
+
+
+def test_multiatis_is_a_folder_of_tables(tmp_path: Path) -> None:
+    for split, code in (("train", "EN"), ("dev", "EN"), ("test", "EN"), ("test", "TR")):
+        rows = f"id\tutterance\tslot_labels\tintent\n7\tto {code}\tO B-city\tflight\n"
+        write(tmp_path, f"atis/{split}_{code}.tsv", rows + f"8\t{split}\tO\tcity\n")
+    intents, slots = open_dataset(tmp_path, "intents"), open_dataset(tmp_path, "slots")
+    assert intents.languages == slots.languages == ("en", "tr")
+    assert intents.examples("en", "train") == (TextExample("7", "to EN", "flight"), TextExample("8", "train", "city"))
+    assert slots.examples("en", "dev")[0] == WordExample("7", ("to", "EN"), ("O", "B-city"))
+    assert ids(slots.aligned(["en", "tr"], "all")["tr"]) == ["7", "8"]
+
+
+def test_paws_x_is_a_folder_of_folders(tmp_path: Path) -> None:
+    table = "id\tsentence1\tsentence2\tlabel\n3\ta b\tb a\t0\n"
+    for name in ("en/train", "en/dev_2k", "en/test_2k", "de/translated_train", "de/dev_2k", "de/test_2k"):
+        write(tmp_path, f"paws-x/{name}.tsv", table)
+    data = open_dataset(tmp_path, "classification")
+    assert (data.languages, data.splits) == (("de", "en"), ("train", "dev", "test", "all"))
+    assert data.examples("de", "train") == (PairExample("3", "a b", "b a", "0"),)
+    assert ids(data.aligned(["en", "de"], "test")["de"]) == ["3"]
 
 
 def test_texts(tmp_path: Path) -> None:
@@ -230,5 +264,4 @@ def test_the_environment_names_the_default_folder(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HEADWISE_DATA", str(tmp_path / "x"))
     assert "set HEADWISE_DATA" in complaint(default_folder, tmp_path / "x")
     monkeypatch.delenv("HEADWISE_DATA")
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    assert default_folder() == (beside if beside.is_dir() else None)
+    assert default_folder() is None

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from headwise.data.examples import PairExample, TextExample, TranslationExample
+from headwise.data.examples import PairExample, TranslationExample
 from headwise.data.tsv import (
     NLI_LABELS,
     read_aligned,
     read_pairs,
     read_parallel,
     read_paws_x,
-    read_texts,
     read_xnli,
 )
 from tests.data.test_text import complaint
@@ -54,7 +53,6 @@ def test_glue_columns_are_named_by_the_caller(tmp_path: Path) -> None:
     path = write(tmp_path, "index\tq1\tq2\tis\n5\ta\tb\tcontradictory\n")
     assert read_pairs(path, "q1", "q2", "is", "index") == (PairExample("5", "a", "b", "contradictory"),)
     assert read_pairs(path, "q2", "q1", "is", labels=NLI_LABELS) == (PairExample("#1", "b", "a", "contradiction"),)
-    assert read_texts(path, "q1", "is", "index") == (TextExample("5", "a", "contradictory"),)
 
 
 def test_parallel_tables_and_aligned_files(tmp_path: Path) -> None:
@@ -70,13 +68,17 @@ def test_parallel_tables_and_aligned_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        (XNLI.replace("promptID", "prompt"), 1, "no column 'promptID' in the header: name one of language, gold_label"),
+        (XNLI.replace("promptID", "prompt"), 1, "no column 'promptID' in the header: it has language, gold_label"),
         (XNLI, None, "no rows"),
         (XNLI + "en\tneutral\ta\tb\t1\t1\tg\nen\tneutral\ta\n", 3, "3 columns instead of 7"),
         (XNLI + "en\tneutral\ta\tb\t1\t1\tg\tx\n", 2, "8 columns instead of 7"),
         (XNLI + "\nen\t-\ta\tb\t1\t1\tg\n", 3, "unknown label '-': use one of entailment, neutral, contradiction"),
-        (XNLI + "en\tneutral\ta\tb\t1\t1\tg\n../../evil\tneutral\ta\tb\t1\t1\tg\n", 3, "'../../evil' is no code of"),
-        (XNLI + "\tneutral\ta\tb\t1\t1\tg\n", 2, "'' is no code of a language"),
+        (
+            XNLI + "en\tneutral\ta\tb\t1\t1\tg\n../../evil\tneutral\ta\tb\t1\t1\tg\n",
+            3,
+            "'../../evil' is not a language code",
+        ),
+        (XNLI + "\tneutral\ta\tb\t1\t1\tg\n", 2, "'' is not a language code"),
         (XNLI + "en\tneutral\ta\t\t1\t1\tg\n", 2, "one side of the pair is empty"),
         (XNLI + "en\tneutral\t \tb\t1\t1\tg\n", 2, "one side of the pair is empty"),
         ("", None, "the file is empty"),
@@ -92,8 +94,9 @@ def test_faults_of_other_tables_are_named(tmp_path: Path) -> None:
     assert "unknown label 'yes': use one of 0, 1" in complaint(lambda: read_paws_x(path), path, 2)
     empty = write(tmp_path, "id\tsentence1\tsentence2\tlabel\n3\ta\t\t1\n", "b.tsv")
     assert "one side of the pair is empty" in complaint(lambda: read_paws_x(empty), empty, 2)
-    assert "no column 'text'" in complaint(lambda: read_texts(path, "text", "label"), path, 1)
-    assert "give the row a label" in complaint(lambda: read_texts(path, "sentence1", "label"), path, 3)
+    missing = complaint(lambda: read_pairs(path, "text", "text2", "label"), path, 1)
+    assert missing.startswith("no column 'text', 'text2' in the header: it has id, sentence1, sentence2, label; ")
+    assert "give the row a label" in complaint(lambda: read_pairs(path, "sentence1", "sentence2", "label"), path, 3)
 
 
 @pytest.mark.parametrize(

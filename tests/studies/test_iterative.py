@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from headwise import HeadMask, HeadwiseError, find_heads, gated
-from headwise.data.opening import open_dataset
+from headwise.data.catalog import open_dataset
 from headwise.engine.evaluation import JudgedMasks, MaskJudge, evaluate
 from headwise.heads import Players
 from headwise.models import load_model, load_tokenizer

@@ -71,7 +71,7 @@ def test_the_likely_mask_stands_between_the_others(study: TargetedStudy, world: 
 
 def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads, gated
-    from headwise.data.opening import open_dataset
+    from headwise.data.catalog import open_dataset
     from headwise.models import load_model, load_tokenizer
 
     model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
@@ -90,7 +90,7 @@ def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     plan: TargetedPlan, study: TargetedStudy, world: Path, tmp_path: Path
 ) -> None:
     from headwise import gated
-    from headwise.data.opening import open_dataset
+    from headwise.data.catalog import open_dataset
     from headwise.models import load_model, load_tokenizer
 
     found = TARGETED.run(replace(plan, random_examples=3), tmp_path).languages["sw"]

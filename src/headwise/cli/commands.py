@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from headwise import __version__
 from headwise.architectures import FAMILIES
+from headwise.cli.data import data_command
 from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
@@ -41,6 +42,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
+app.command(name="data")(data_command)
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
 app.command(name="score")(score_command)
@@ -124,7 +126,7 @@ def _list_architectures(as_json: bool) -> None:
 
 
 def _list_data(as_json: bool) -> None:
-    from headwise.data.catalogue import named_sets
+    from headwise.data.named import named_sets
 
     found = named_sets()
     if as_json:

@@ -12,6 +12,7 @@ import typer
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
+from headwise.data.named import KINDS
 from headwise.errors import HeadwiseError
 from headwise.tasks.names import TASKS
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from headwise.tasks.task import Piece
 
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
-Data = Annotated[str, typer.Option("--data", help="A folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file.")]
+Data = Annotated[str, typer.Option("--data", help=f"{KINDS[0].upper()}{KINDS[1:]}.")]
 Languages = Annotated[
     str, typer.Option("--languages", help="Comma-separated codes (for translation pairs: en-de), or 'all'.")
 ]
@@ -64,8 +65,8 @@ def evaluate_command(
 ) -> None:
     """Measure a model on a task, language by language."""
     with _stoppable():
-        from headwise.data.choosing import language_codes
-        from headwise.data.opening import open_dataset
+        from headwise.data.catalog import open_dataset
+        from headwise.data.selection import language_codes
         from headwise.models import load_model
         from headwise.tasks.dispatch import check_tokenizer, task_of
 

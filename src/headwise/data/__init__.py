@@ -1,1 +1,1 @@
-"""Data: readers of published formats, the hub, and the two sets that every machine has."""
+"""Data: readers of published formats, own files, the hub, and the two sets that come with headwise."""

@@ -1,11 +1,12 @@
 """Treebanks in CoNLL-U, the format of Universal Dependencies."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from headwise.data.columns import check_iob2, log_repairs, repair_iob2
 from headwise.data.examples import UPOS, Sentence, WordExample
-from headwise.data.ids import counted_id
+from headwise.data.ids import running_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.errors import HeadwiseError
 from headwise.extras import require
@@ -13,20 +14,31 @@ from headwise.extras import require
 #: Tags of UD 1.x that version 2 renamed.
 V1_UPOS = {"CONJ": "CCONJ"}
 
-#: Columns that nobody asks for here are not taken apart, which halves the time.
+#: Columns that are not used are not parsed, which halves the time.
 _UNREAD: dict[str, Callable[[list[str], int], Any]] = dict.fromkeys(("feats", "deps"), lambda _columns, _place: None)
 
 
-def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
-    r"""The sentences of a CoNLL-U file.
+#: A parsed line: `conllu.Token`, a dict with the names of the columns.
+Token = Mapping[str, Any]
 
-    Multiword ranges and empty nodes are skipped. A sentence without `sent_id` has its number for an id (`#1`), one
-    without `text` its words with spaces between. Entities are IOB2 labels under the MISC key `NER`; malformed IOB2
-    is mended as in `repair_iob2`, and the number of such labels logged as a warning.
+
+@cache
+def _parser() -> tuple[Callable[..., Any], type[Exception]]:
+    """Return the parser of the package `conllu` and the exception that it raises."""
+    package = require("conllu", "tasks", "a treebank")
+    return package.parse_token_and_metadata, package.exceptions.ParseException
+
+
+def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
+    r"""Read the sentences of a CoNLL-U file.
+
+    Multiword ranges and empty nodes are skipped. A sentence without `sent_id` gets its number as id (`#1`), one
+    without `text` its words, separated by spaces. Entities are IOB2 labels under the MISC key `NER`; malformed IOB2
+    is repaired as in `repair_iob2`, and a warning gives the number of such labels.
 
     Args:
         path: The file.
-        v1: The file is of UD 1.x: read CONJ as CCONJ.
+        v1: Whether the file is UD 1.x, in which CCONJ is called CONJ.
 
     Raises:
         HeadwiseError: The file is not CoNLL-U, or a word has no form, no UPOS tag of UD 2 or no head within its
@@ -46,28 +58,28 @@ def read_conllu(path: FilePath, v1: bool = False) -> tuple[Sentence, ...]:
     for block in read_blocks(path):
         rows, metadata = _parse(path, block)
         if rows:
-            sentence, count = _sentence(path, rows, metadata, counted_id(len(sentences) + 1), v1)
+            sentence, count = _sentence(path, rows, metadata, running_id(len(sentences) + 1), v1)
             sentences.append(sentence)
             repaired += count
     if not sentences:
-        raise HeadwiseError(f"{path}: comments but no sentences: fetch the file again or give another")
+        raise HeadwiseError(f"{path}: comments but no sentences: download the file again or give another")
     log_repairs(path, repaired)
     return tuple(sentences)
 
 
 def pos_examples(sentences: Iterable[Sentence]) -> tuple[WordExample, ...]:
-    """The sentences as words with parts of speech."""
+    """Return the sentences as words with parts of speech."""
     return tuple(WordExample(sentence.id, sentence.words, sentence.upos) for sentence in sentences)
 
 
 def entity_examples(sentences: Iterable[Sentence]) -> tuple[WordExample, ...]:
-    """The sentences as words with entity labels."""
+    """Return the sentences as words with entity labels."""
     return tuple(WordExample(sentence.id, sentence.words, sentence.entities) for sentence in sentences)
 
 
-def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int, Any]], Mapping[str, Any]]:
-    """A block's word lines, parsed and numbered, and its comments."""
-    conllu = _conllu()
+def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int, Token]], Mapping[str, Any]]:
+    """Parse a block; return its words with their line numbers, and its comments."""
+    parse, failure = _parser()
     numbers, lines = [], []
     for number, line in block:
         if not line.startswith("#"):
@@ -77,29 +89,25 @@ def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int
                     f"{path}, line {number}: {width} columns instead of CoNLL-U's 10: separate columns by one tab each"
                 )
             numbers.append(number)
-            while "  " in line:  # the parser would take two spaces within a column for a tab
+            while "  " in line:  # the parser reads two spaces within a column as a tab
                 line = line.replace("  ", " ")
         lines.append(line)
     try:
-        parsed = conllu.parse_token_and_metadata("\n".join(lines), field_parsers=_UNREAD)
-    except conllu.exceptions.ParseException as error:
+        parsed = parse("\n".join(lines), field_parsers=_UNREAD)
+    except failure as error:
         fault = str(error).rstrip(".")
-        raise HeadwiseError(f"{path}, line {_faulty(block)}: not CoNLL-U ({fault}): mend the line") from None
+        raise HeadwiseError(f"{path}, line {_faulty(block)}: not CoNLL-U ({fault}): correct the line") from None
     rows = [(number, token) for number, token in zip(numbers, parsed, strict=True) if isinstance(token["id"], int)]
     return rows, parsed.metadata
 
 
-def _conllu() -> Any:
-    return require("conllu", "tasks", "a treebank")
-
-
 def _faulty(block: list[tuple[int, str]]) -> int:
-    """The number of the line on which the parser stumbles."""
-    conllu = _conllu()
+    """Return the number of the first line that cannot be parsed."""
+    parse, failure = _parser()
     for number, line in block:
         try:
-            conllu.parse_token_and_metadata(line, field_parsers=_UNREAD)
-        except conllu.exceptions.ParseException:
+            parse(line, field_parsers=_UNREAD)
+        except failure:
             return number
     return block[0][0]
 
@@ -107,20 +115,20 @@ def _faulty(block: list[tuple[int, str]]) -> int:
 def _sentence(
     path: FilePath, rows: Sequence[tuple[int, Any]], metadata: Mapping[str, Any], running: str, v1: bool
 ) -> tuple[Sentence, int]:
-    """A sentence, and how many of its entity labels were mended."""
+    """Return a sentence and the number of its entity labels that were repaired."""
     name = str(metadata.get("sent_id") or running)
     upos, entities = [], []
     for place, (number, token) in enumerate(rows, 1):
         if token["id"] != place:
             raise HeadwiseError(
-                f"{path}, line {number}: word {token['id']} where word {place} of sentence {name!r} is due: "
+                f"{path}, line {number}: word {token['id']} where word {place} of sentence {name!r} is expected: "
                 "number the words from 1"
             )
         if not token["form"].strip():
             raise HeadwiseError(f"{path}, line {number}: word {place} of sentence {name!r} is empty: fill its form")
         if token["head"] is None or not 0 <= token["head"] <= len(rows):
             raise HeadwiseError(
-                f"{path}, line {number}: the head of word {place} of sentence {name!r} is not a word of it: "
+                f"{path}, line {number}: the head of word {place} of sentence {name!r} is not one of its words: "
                 f"give a number from 0 (root) to {len(rows)}"
             )
         upos.append(_tag(path, number, name, token["upos"], v1))

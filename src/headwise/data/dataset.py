@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headwise.data.codes import check_code
 from headwise.data.examples import Example
-from headwise.data.ids import tells_item
+from headwise.data.ids import identifies_item
+from headwise.data.languages import check_code
 from headwise.errors import HeadwiseError
 
 
@@ -14,15 +14,17 @@ class Dataset:
     """Examples of one task in several languages.
 
     Attributes:
-        name: What people call it.
-        languages: The languages it has, as short codes.
-        splits: The splits it has, such as `train`, `dev`, `test`.
-        load: Reads the examples of a language and a split.
-        note: What must be said wherever results on it are shown (empty if nothing).
+        name: The name that is shown with results.
+        languages: The codes of its languages.
+        splits: The names of its splits, such as `train`, `dev`, `test`.
+        load: Returns the examples of a language and a split.
+        note: A remark that is shown wherever results on the data set are shown; may be empty.
+        variants: Those of `languages` that are further corpora of a language, such as `en_ewt` beside `en`; they are
+            not part of `--languages all`.
         task: The task that it was opened for.
 
     Raises:
-        HeadwiseError: A language's code is not one: files are named by it.
+        HeadwiseError: A language code is not valid (files are named after it).
 
     Example:
         >>> from headwise.data.examples import TextExample
@@ -38,6 +40,7 @@ class Dataset:
     splits: tuple[str, ...]
     load: Callable[[str, str], tuple[Example, ...]]
     note: str = ""
+    variants: tuple[str, ...] = ()
     task: str = ""
 
     def __post_init__(self) -> None:
@@ -45,7 +48,7 @@ class Dataset:
             check_code(language, self.name)
 
     def examples(self, language: str, split: str) -> tuple[Example, ...]:
-        """The examples of one language, in the order of the data.
+        """Return the examples of one language, in the order of the data.
 
         Raises:
             HeadwiseError: The data set has no such language or split, or no examples there.
@@ -60,9 +63,10 @@ class Dataset:
         return examples
 
     def aligned(self, languages: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
-        """The same items in every language: those that all of them have, in the order of the first.
+        """Return the items that all the languages have, in the order of the first language.
 
-        Ids that only count the items of a file (`#7`, `dev-s7`) tell of no item that it is the same.
+        Items are the same if their ids are equal. Ids that are only running numbers within a file (`#7`, `dev-s7`) do
+        not identify an item and are ignored.
 
         Raises:
             HeadwiseError: The languages share no item.
@@ -70,8 +74,8 @@ class Dataset:
         by_id = {
             language: {example.id: example for example in self.examples(language, split)} for language in languages
         }
-        told = filter(tells_item, by_id[languages[0]])
-        shared = [key for key in told if all(key in examples for examples in by_id.values())]
+        identified = filter(identifies_item, by_id[languages[0]])
+        shared = [key for key in identified if all(key in examples for examples in by_id.values())]
         if not shared:
             raise HeadwiseError(f"{self.name}: {', '.join(languages)} share no item in split {split!r}")
         return {language: tuple(examples[key] for key in shared) for language, examples in by_id.items()}

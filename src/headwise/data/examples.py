@@ -1,4 +1,4 @@
-"""What a task is given: plain examples, whatever file or hub they come from."""
+"""Examples of the tasks, independent of the file or hub that they come from."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ UPOS = (
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text with a label: an intent, a sentiment; without one it is a text to be predicted."""
+    """One text with a label, such as an intent; without a label, a text for language modelling."""
 
     id: str
     text: str
@@ -20,7 +20,7 @@ class TextExample:
 
 @dataclass(frozen=True)
 class PairExample:
-    """Two texts with a label: premise and hypothesis, two paraphrases."""
+    """Two texts with a label, such as premise and hypothesis."""
 
     id: str
     first: str
@@ -30,11 +30,11 @@ class PairExample:
 
 @dataclass(frozen=True)
 class WordExample:
-    """A sentence in words with one label each: parts of speech, entities or slots in IOB2.
+    """The words of a sentence, each with a label: a part of speech, or an entity or slot in IOB2.
 
     Attributes:
-        id: The same for the same sentence in every language of an aligned set.
-        words: The words, as the data segment them.
+        id: The id; equal for the same sentence in every language of an aligned set.
+        words: The words, segmented as in the data.
         labels: One label for each word.
     """
 
@@ -54,16 +54,16 @@ class TranslationExample:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with its dependency tree, as CoNLL-U gives it.
+    """A sentence with its dependency tree, as in CoNLL-U.
 
     Attributes:
         id: The sentence's `sent_id`.
         text: Its text.
         words: Its syntactic words; multiword tokens are not words.
-        upos: Universal part of speech of each word.
-        heads: Head of each word, counted from 1; 0 is the root.
-        relations: Dependency relation of each word.
-        entities: IOB2 label of each word (`O` where the file names none).
+        upos: The universal part of speech of each word.
+        heads: The head of each word, counted from 1; 0 is the root.
+        relations: The dependency relation of each word.
+        entities: The IOB2 label of each word (`O` if the file has none).
     """
 
     id: str

@@ -1,5 +1,6 @@
-"""A local folder of published data sets as one `Dataset` a task."""
+"""A local folder of published data sets as one `Dataset` per task."""
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -7,20 +8,25 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud, read_columns, read_uner
+from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud, read_atis, read_columns, read_uner
 from headwise.data.conllu import pos_examples, read_conllu
 from headwise.data.dataset import Dataset
-from headwise.data.examples import Example, PairExample, TextExample, TranslationExample
-from headwise.data.ids import counted_id
+from headwise.data.examples import Example, PairExample, TextExample
+from headwise.data.ids import running_id
 from headwise.data.massive import read_massive
+from headwise.data.splits import MIN_DRAWN, SMALL, linked_pairs
 from headwise.data.text import FilePath, read_lines
-from headwise.data.tsv import NLI_LABELS, read_aligned, read_pairs, read_parallel, read_xnli
+from headwise.data.tsv import NLI_LABELS, read_aligned, read_pairs, read_parallel, read_paws_x, read_xnli
 from headwise.errors import HeadwiseError
 from headwise.files import is_folder
 
+logger = logging.getLogger(__name__)
+
 SPLITS = ("train", "dev", "test", "all")
 #: Corpora with the same items in every language: a plain language code takes its dev and test from them.
-ALIGNED = ("pud", "xnli", "flores")
+ALIGNED = ("pud", "xnli", "flores", "atis", "pawsx")
+#: The subfolders that make a folder one of published data sets.
+FOLDERS = ("ud", "ud-nc", "ner", "massive", "atis", "xnli", "mnli", "paws-x", "mt", "lm")
 #: Of twenty groups of Tatoeba pairs the first is dev, the second test and the others train.
 TATOEBA_CYCLE = 20
 HALVES_NOTE = "Where the data have only one of dev and test (PUD, XNLI dev, FLORES), both are halves of it."
@@ -30,6 +36,8 @@ _IL_NER = re.compile(r"(?P<language>Hindi|Odia|Telugu|Urdu)-(?P<split>train|dev|
 _IL_CODES = {"Hindi": "hi", "Odia": "or", "Telugu": "te", "Urdu": "ur"}
 _TURKISH = re.compile(r"(?P<split>train|dev|test)\.conll(\.gz)?")
 _MASSIVE = re.compile(r"(?P<language>[a-z]{2,3})-(?P<name>[A-Z]{2})\.jsonl(\.gz)?")
+_ATIS = re.compile(r"(?P<split>train|dev|test)_(?P<language>[A-Z]{2})\.tsv(\.gz)?")
+_PAWS_X = re.compile(r"(translated_)?(?P<split>train|dev|test)(_2k)?\.tsv(\.gz)?")
 _NLI = re.compile(r"(?:xnli|mnli)\.(?P<split>train|dev|test)\.tsv(\.gz)?")
 _PARALLEL = re.compile(r"(?P<language>[a-z]{2,3}-[a-z]{2,3})\.tsv(\.gz)?")
 _TEXTS = re.compile(r"(?P<language>[a-z]{2,3})\.(?P<split>train|dev|test)\.txt(\.gz)?")
@@ -44,9 +52,9 @@ class Corpus:
 
     Attributes:
         language: Its ISO code (for translation: two, `en-de`).
-        name: What tells it from the language's other corpora, such as `ewt`.
-        splits: How to read `train`, `dev` and `test`, as far as it has them.
-        group: What examples must share to stay together when dev and test are halves of one file.
+        name: A name that distinguishes it from the language's other corpora, such as `ewt`.
+        splits: Functions that read `train`, `dev` and `test`, as far as it has them.
+        group: Returns a key; examples with the same key stay together when dev and test are halves of one file.
     """
 
     language: str
@@ -56,47 +64,51 @@ class Corpus:
 
 
 def default_folder() -> Path | None:
-    """The data folder: the environment variable HEADWISE_DATA, or `../shared/data` beside the project if it is there.
+    """Return the data folder that the environment variable HEADWISE_DATA names; None if it is not set.
 
     Raises:
         HeadwiseError: The variable names no folder.
     """
-    if named := os.environ.get("HEADWISE_DATA"):
-        if not Path(named).is_dir():
-            raise HeadwiseError(f"{named}: no such folder: set HEADWISE_DATA to the data folder or unset it")
-        return Path(named)
-    beside = Path(__file__).resolve().parents[4] / "shared" / "data"
-    return beside if beside.is_dir() else None
+    named = os.environ.get("HEADWISE_DATA")
+    if named and not is_folder(named):
+        raise HeadwiseError(f"{named}: no such folder: set HEADWISE_DATA to the data folder or unset it")
+    return Path(named) if named else None
+
+
+def tasks_in(path: FilePath) -> tuple[str, ...]:
+    """Return the tasks for which a folder of published data sets has files."""
+    return tuple(task for task, (find, _) in _TASKS.items() if find(Path(path)))
 
 
 def open_folder(path: FilePath, task: str) -> Dataset:
-    """The data of one task in a folder of published data sets.
+    """Open the data of one task in a folder of published data sets.
 
-    Layout, each file plain or with `.gz`, each folder there or not:
+    Layout (each file plain or with `.gz`; folders that are missing are ignored):
 
     | task | files |
     |---|---|
     | `pos` | `ud/` and `ud-nc/` `<language>_<treebank>-ud-<split>.conllu`; without `_<treebank>`: UD 1.x |
     | `ner` | `ner/<language>_<treebank>-ud-<split>.iob2`, `ner/il-ner/<Language>-<split>.txt`, |
     |       | `ner/turkish-wiki-ner/<split>.conll` |
-    | `intents`, `slots` | `massive/<locale>.jsonl` |
+    | `intents`, `slots` | `massive/<locale>.jsonl`; `atis/<split>_<LANGUAGE>.tsv` (MultiATIS++) |
     | `nli` | `xnli/xnli.<split>.tsv`; `mnli/mnli.<split>.tsv` (English) |
+    | `classification` | `paws-x/<language>/{train,translated_train,dev_2k,test_2k}.tsv` |
     | `translation` | `mt/<source>-<target>.tsv` (Tatoeba), `mt/flores200.<language>.txt` |
-    | `lm` | `mt/flores200.<language>.txt`; `lm/<language>.<split>.txt`, texts of your own, one a line |
+    | `lm` | `mt/flores200.<language>.txt`; `lm/<language>.<split>.txt`, your own texts, one per line |
 
-    **Languages** are ISO codes (`zh`; for translation pairs, `en-de`). Where a language has several corpora, each also
-    has a name of its own: `en_ewt`, `zh_gsd`, `en_mnli`, `en-de_tatoeba`, and `zh_v1` for UD 1.x, whose tags are too
-    different to stand in for UD 2. The plain code then means: dev, test and all from the aligned corpus (PUD, XNLI,
-    FLORES), else from the first by name; train from the first by name that has it. So `en` is trained on EWT and
-    measured on PUD, and `en_ewt` is trained and measured on EWT.
+    **Languages** are ISO codes (`zh`; for translation pairs, `en-de`). If a language has several corpora, each also
+    has its own name: `en_ewt`, `zh_gsd`, `en_mnli`, `en-de_tatoeba`, and `zh_v1` for UD 1.x, whose tags differ too much
+    from those of UD 2. The plain code then means: dev, test and all from the aligned corpus (PUD, XNLI, FLORES,
+    MultiATIS++, PAWS-X) or else from the first by name; train from the first by name that has it. So `en` is trained on
+    EWT and measured on PUD, and `en_ewt` is trained and measured on EWT.
 
-    **Splits** are `train`, `dev`, `test` as published, and `all`: dev and test together. Where there is only one of dev
+    **Splits** are `train`, `dev`, `test` as published, and `all`: dev and test together. If there is only one of dev
     and test (PUD, XNLI dev), `dev` is its items at even positions and `test` those at odd ones, and `all` the whole
-    file: the same items in every language of an aligned corpus. Pairs of one premise stay together. Tatoeba has no
-    splits: of every 20 groups of pairs (pairs that share a sentence are one group) one is dev and one test.
+    file: the same items in every language of an aligned corpus. Pairs with the same premise stay together. Tatoeba has
+    no splits: of every 20 groups of pairs (pairs that share a sentence are one group) one is dev and one test.
 
     Universal NER's PUD sentences get the treebank's ids and order if `ud/` has that language's PUD, so that all its
-    languages are aligned (Chinese has ids of its own) and its halves are those of `pos`.
+    languages are aligned (Chinese has other ids) and its halves are those of `pos`.
 
     Args:
         path: The folder.
@@ -110,32 +122,33 @@ def open_folder(path: FilePath, task: str) -> Dataset:
         raise HeadwiseError(f"no data for a task {task!r}: choose one of {', '.join(_TASKS)}")
     if not is_folder(root):
         raise HeadwiseError(
-            f"{root}: no such folder: give the folder that holds ud/, ner/, massive/, xnli/, mt/ or lm/"
+            f"{root}: no such folder: give the folder that contains {', '.join(f'{name}/' for name in FOLDERS)}"
         )
     find, folders = _TASKS[task]
     corpora = sorted(find(root), key=lambda corpus: (corpus.language, corpus.name))
     if not corpora:
         raise HeadwiseError(f"{root}: no files for the task {task!r}: put them into {folders} as open_folder documents")
-    named = _named(corpora)
+    named, variants = _named(corpora)
     splits = SPLITS if any("train" in corpus.splits for corpus in corpora) else SPLITS[1:]
     note = HALVES_NOTE if any(len(corpus.splits.keys() - {"train"}) == 1 for corpus in named.values()) else ""
     return Dataset(
-        f"{task} in {root}", tuple(named), splits, lambda language, split: _load(named[language], split), note
+        f"{task} in {root}", tuple(named), splits, lambda code, split: _load(named[code], split), note, variants
     )
 
 
-def _named(corpora: list[Corpus]) -> dict[str, Corpus]:
-    """Corpora by every name that they go by: plain codes first."""
+def _named(corpora: list[Corpus]) -> tuple[dict[str, Corpus], tuple[str, ...]]:
+    """Return the corpora by all their names, plain codes first, and the names that are not plain codes."""
     by_language: dict[str, list[Corpus]] = {}
     for corpus in corpora:
         by_language.setdefault(corpus.language, []).append(corpus)
     plain = {language: _plain(found) for language, found in by_language.items()}
     several = (corpus for found in by_language.values() if len(found) > 1 for corpus in found)
-    return plain | {f"{corpus.language}_{corpus.name}": corpus for corpus in several}
+    variants = {f"{corpus.language}_{corpus.name}": corpus for corpus in several}
+    return plain | variants, tuple(variants)
 
 
 def _plain(found: list[Corpus]) -> Corpus:
-    """What a language code without a corpus name means; see `open_folder`."""
+    """Return the corpus that a plain language code means; see `open_folder`."""
     ordered = sorted(found, key=lambda corpus: (corpus.name not in ALIGNED, corpus.name == "v1"))
     measured = next((corpus for corpus in ordered if corpus.splits.keys() - {"train"}), ordered[0])
     splits = {split: load for split, load in measured.splits.items() if split != "train"}
@@ -179,7 +192,7 @@ def _premise(example: Example) -> str:
 
 
 def _collect(found: list[tuple[str, str, str, Loader]]) -> list[Corpus]:
-    """Corpora of (language, name, split, loader) rows."""
+    """Make corpora of (language, name, split, loader) rows."""
     splits: dict[tuple[str, str], dict[str, Loader]] = {}
     for language, name, split, load in found:
         splits.setdefault((language, name), {})[split] = load
@@ -219,18 +232,36 @@ def _read_uner(path: Path, treebank: Path | None) -> tuple[Example, ...]:
     return read_uner(path) if treebank is None else align_pud(read_uner(path), read_conllu(treebank))
 
 
-def _find_massive(root: Path, which: int) -> list[Corpus]:
-    return _collect(
-        [
-            (match["language"], match["name"].lower(), split, partial(_read_massive, path, split, which))
-            for path, match in _matches(root / "massive", _MASSIVE)
-            for split in ("train", "dev", "test")
-        ]
-    )
+def _find_commands(root: Path, which: int) -> list[Corpus]:
+    massive: list[tuple[str, str, str, Loader]] = [
+        (match["language"], match["name"].lower(), split, partial(_read_massive, path, split, which))
+        for path, match in _matches(root / "massive", _MASSIVE)
+        for split in ("train", "dev", "test")
+    ]
+    atis: list[tuple[str, str, str, Loader]] = [
+        (match["language"].lower(), "atis", match["split"], partial(_read_atis, path, which))
+        for path, match in _matches(root / "atis", _ATIS)
+    ]
+    return _collect(massive + atis)
 
 
 def _read_massive(path: Path, split: str, which: int) -> tuple[Example, ...]:
     return read_massive(path, split)[which]
+
+
+def _read_atis(path: Path, which: int) -> tuple[Example, ...]:
+    return read_atis(path)[which]
+
+
+def _find_paraphrases(root: Path) -> list[Corpus]:
+    folder = root / "paws-x"
+    return _collect(
+        [
+            (language.name, "pawsx", match["split"], partial(read_paws_x, path))
+            for language in (sorted(folder.iterdir()) if folder.is_dir() else ())
+            for path, match in _matches(language, _PAWS_X)
+        ]
+    )
 
 
 def _given(examples: tuple[Example, ...]) -> tuple[Example, ...]:
@@ -269,51 +300,46 @@ def _find_texts(root: Path) -> list[Corpus]:
         for path, match in _matches(root / "mt", _FLORES)
     ]
     own: list[tuple[str, str, str, Loader]] = [
-        (match["language"], "own", match["split"], partial(_read_texts, path, counted_id))
+        (match["language"], "own", match["split"], partial(_read_texts, path, running_id))
         for path, match in _matches(root / "lm", _TEXTS)
     ]
     return _collect(flores + own)
 
 
-def _read_texts(path: Path, name: Callable[[int], str] = str) -> tuple[Example, ...]:
-    """The lines of a file as texts, with ids by their numbers: plain ones are the same line in every language."""
+def _read_texts(path: Path, id_of: Callable[[int], str] = str) -> tuple[Example, ...]:
+    """Read the lines of a file as texts. Plain numbers as ids mean that a line is the same item in every language."""
     examples = []
     for number, line in read_lines(path):
         if not line.strip():
-            raise HeadwiseError(f"{path}, line {number}: the line is empty: fill it or drop it")
-        examples.append(TextExample(name(number), line))
+            raise HeadwiseError(f"{path}, line {number}: the line is empty: fill it or delete it")
+        examples.append(TextExample(id_of(number), line))
     return tuple(examples)
 
 
 def _read_tatoeba(path: Path, split: str) -> tuple[Example, ...]:
     examples = read_parallel(path)
-    groups = _linked(examples)
+    groups = linked_pairs(examples)
     places = {group: place % TATOEBA_CYCLE for place, group in enumerate(dict.fromkeys(groups))}
     wanted = {"dev": {0}, "test": {1}}.get(split, set(range(2, TATOEBA_CYCLE)))
-    return tuple(example for example, group in zip(examples, groups, strict=True) if places[group] in wanted)
+    chosen = tuple(example for example, group in zip(examples, groups, strict=True) if places[group] in wanted)
+    if len(chosen) < MIN_DRAWN:
+        raise HeadwiseError(
+            f"{path}: its {len(examples)} pairs give only {len(chosen)} for {split}: add pairs, or give a file with "
+            "the columns source, target, language and split"
+        )
+    if split != "train" and len(chosen) < SMALL:
+        logger.warning("%s: only %d of its %d pairs are for %s", path, len(chosen), len(examples), split)
+    return chosen
 
 
-def _linked(examples: tuple[TranslationExample, ...]) -> list[str]:
-    """A group for each pair, the same for pairs that share a source or a target, also by way of others."""
-    parents: dict[str, str] = {}
-
-    def root(node: str) -> str:
-        while (parent := parents.setdefault(node, node)) != node:
-            node = parent
-        return node
-
-    for example in examples:
-        parents[root(f"source {example.source}")] = root(f"target {example.target}")
-    return [root(f"source {example.source}") for example in examples]
-
-
-#: What finds a task's corpora, and the folders they are in.
+#: The function that finds a task's corpora, and the folders in which it looks.
 _TASKS: dict[str, tuple[Callable[[Path], list[Corpus]], str]] = {
     "pos": (_find_pos, "ud/ or ud-nc/"),
     "ner": (_find_ner, "ner/"),
-    "intents": (partial(_find_massive, which=0), "massive/"),
-    "slots": (partial(_find_massive, which=1), "massive/"),
+    "intents": (partial(_find_commands, which=0), "massive/ or atis/"),
+    "slots": (partial(_find_commands, which=1), "massive/ or atis/"),
     "nli": (_find_nli, "xnli/ or mnli/"),
+    "classification": (_find_paraphrases, "paws-x/"),
     "translation": (_find_translation, "mt/"),
     "lm": (_find_texts, "mt/ or lm/"),
 }

@@ -1,15 +1,13 @@
-"""MASSIVE: voice-assistant commands with intents and slots, JSON lines, a file a locale."""
+"""MASSIVE: voice-assistant commands with intents and slots, one file of JSON lines per locale."""
 
-import json
 import re
-from typing import Any
 
 from headwise.data.examples import TextExample, WordExample
-from headwise.data.text import FilePath, read_lines
+from headwise.data.text import FilePath, read_json_object, read_lines
 from headwise.errors import HeadwiseError
 
-#: The locales whose characters are words, as in the authors' own code (alexa/massive, create_hf_dataset.py). Others
-#: that are written without spaces, such as Thai, have spaces in MASSIVE.
+#: The locales in which every character is a word, as in the authors' code (alexa/massive, create_hf_dataset.py). Other
+#: languages that are written without spaces, such as Thai, have spaces in MASSIVE.
 CHARACTER_LOCALES = frozenset({"ja-JP", "zh-CN", "zh-TW"})
 
 _FIELDS = ("id", "locale", "partition", "intent", "utt", "annot_utt")
@@ -17,20 +15,20 @@ _PIECE = re.compile(r"\[(?P<slot>[^\[\]:\s]+) : (?P<inside>[^\[\]]+)\]|(?P<outsi
 
 
 def read_massive(path: FilePath, partition: str) -> tuple[tuple[TextExample, ...], tuple[WordExample, ...]]:
-    r"""Intents and slots of one partition of a MASSIVE file, in the same order.
+    r"""Read the intents and slots of one partition of a MASSIVE file, in the same order.
 
-    Slots come from the brackets of `annot_utt`, as IOB2. Words are what spaces separate; in Chinese and Japanese each
-    character is a word, as in the authors' code, except that what is all ASCII between spaces stays whole.
+    Slots come from the brackets of `annot_utt`, as IOB2. Words are separated by spaces; in Chinese and Japanese each
+    character is a word, as in the authors' code, except for words in ASCII letters, which are kept whole.
 
     Args:
         path: The file.
         partition: `train`, `dev` or `test`.
 
     Raises:
-        HeadwiseError: A line is not JSON, lacks a field or has a faulty bracket; or the partition is not in the file.
+        HeadwiseError: A line is not JSON, has a missing field or a faulty bracket; or the partition is not in the file.
 
     Example:
-        >>> import tempfile, pathlib
+        >>> import json, tempfile, pathlib
         >>> row = {"id": "1", "locale": "en-US", "partition": "dev", "intent": "alarm_set",
         ...        "utt": "wake me at nine am", "annot_utt": "wake me at [time : nine am]"}
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,28 +55,26 @@ def read_massive(path: FilePath, partition: str) -> tuple[tuple[TextExample, ...
 
 
 def _row(path: FilePath, number: int, line: str) -> dict[str, str]:
-    try:
-        row: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise HeadwiseError(f"{path}, line {number}: not JSON ({error.msg}): give one object a line") from None
-    except (ValueError, RecursionError):
-        raise HeadwiseError(f"{path}, line {number}: not JSON that anyone would write: drop the line") from None
-    for field in _FIELDS:
-        if not isinstance(row, dict) or not isinstance(row.get(field), str):
-            raise HeadwiseError(f"{path}, line {number}: no text field {field!r}: give {', '.join(_FIELDS)}")
+    row = read_json_object(path, number, line)
+    missing = [field for field in _FIELDS if not isinstance(row.get(field), str)]
+    if missing:
+        raise HeadwiseError(
+            f"{path}, line {number}: no text in {', '.join(missing)}; found the fields {', '.join(row)}: MASSIVE has "
+            f"{', '.join(_FIELDS)}"
+        )
     return {field: row[field] for field in _FIELDS}
 
 
 def parse_slots(
     path: FilePath, number: int, annotated: str, by_character: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of an utterance with slots in brackets, and their labels in IOB2.
+    """Return the words of an utterance with slots in brackets, and their labels in IOB2.
 
     Args:
-        path: File of the utterance, for error messages.
+        path: The file of the utterance, for error messages.
         number: Its line there.
         annotated: The utterance, such as `wake me at [time : nine am]`.
-        by_character: Whether every character is a word, as MASSIVE has it for Chinese and Japanese.
+        by_character: Whether every character is a word, as in MASSIVE for Chinese and Japanese.
     """
     words: list[str] = []
     labels: list[str] = []
@@ -98,7 +94,7 @@ def parse_slots(
             f"{path}, line {number}: faulty bracket in annot_utt at character {end + 1}: write [slot : words]"
         )
     if not words:
-        raise HeadwiseError(f"{path}, line {number}: no words in annot_utt: fill it or drop the line")
+        raise HeadwiseError(f"{path}, line {number}: no words in annot_utt: fill it or delete the line")
     return tuple(words), tuple(labels)
 
 

@@ -1,11 +1,13 @@
-"""Lines and blank-line-separated blocks of UTF-8 text files, plain or gzip."""
+"""Lines, blocks between blank lines, and JSON lines of UTF-8 text files, plain or gzip."""
 
 import gzip
 import io
+import json
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from headwise.errors import HeadwiseError
 
@@ -13,15 +15,15 @@ FilePath = str | os.PathLike[str]
 
 
 def read_lines(path: FilePath) -> Iterator[tuple[int, str]]:
-    r"""The lines of a text file with their numbers from 1, without line ends.
+    r"""Read the lines of a text file, without line ends, and their numbers from 1.
 
-    Lines end at `\n`, `\r\n` or `\r` and nowhere else: U+2028 and its like are text. A byte order mark is dropped.
+    Lines end only at `\n`, `\r\n` or `\r`: U+2028 and similar characters are text. A byte order mark is dropped.
 
     Args:
         path: A UTF-8 file, gzip if its name ends in `.gz`.
 
     Raises:
-        HeadwiseError: The file is missing, empty, not UTF-8 or not the gzip file its name promises.
+        HeadwiseError: The file is missing, empty, not UTF-8, or not gzip although its name ends in `.gz`.
 
     Example:
         >>> import tempfile
@@ -41,11 +43,28 @@ def read_lines(path: FilePath) -> Iterator[tuple[int, str]]:
             blank = blank and not line.strip()
             yield number, line
     if blank:
-        raise HeadwiseError(f"{path}: the file is empty: fetch it again or give another")
+        raise HeadwiseError(f"{path}: the file is empty: download it again or give another")
+
+
+def read_json_object(path: FilePath, number: int, line: str) -> dict[str, Any]:
+    """Return the JSON object of a line.
+
+    Raises:
+        HeadwiseError: The line is not a JSON object.
+    """
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise HeadwiseError(f"{path}, line {number}: not JSON ({error.msg}): give one object per line") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
+        raise HeadwiseError(f"{path}, line {number}: JSON too deep or with too large numbers: drop the line") from None
+    if not isinstance(found, dict):
+        raise HeadwiseError(f"{path}, line {number}: a JSON {type(found).__name__}, not an object: write {{...}}")
+    return found
 
 
 def read_blocks(path: FilePath) -> Iterator[list[tuple[int, str]]]:
-    """The runs of lines between blank lines, each line with its number: the sentences of CoNLL-like files."""
+    """Read the blocks of lines between blank lines, each line with its number: the sentences of CoNLL-like files."""
     block: list[tuple[int, str]] = []
     for number, line in read_lines(path):
         if line.strip():
@@ -64,14 +83,16 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
                 yield from file
                 return
             with gzip.open(file) as unpacked:
-                # GzipFile's own readline is Python code; the buffer's is not.
+                # Much faster than GzipFile's own readline, which is Python code.
                 yield from io.BufferedReader(unpacked)
     except FileNotFoundError:
         raise HeadwiseError(f"{path}: no such file: check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise HeadwiseError(f"{path}: not a whole gzip file: fetch it again, or drop .gz if it is plain text") from None
+        raise HeadwiseError(
+            f"{path}: not a complete gzip file: download it again, or remove .gz from its name if it is plain text"
+        ) from None
     except OSError as error:
-        raise HeadwiseError(f"{path}: cannot be read ({error.strerror}): give a file that you may read") from None
+        raise HeadwiseError(f"{path}: cannot be read ({error.strerror}): check its permissions") from None
 
 
 def _decode(raw: bytes, path: FilePath, number: int) -> str:
@@ -81,8 +102,8 @@ def _decode(raw: bytes, path: FilePath, number: int) -> str:
         if number == 1 and raw.startswith(b"\x1f\x8b"):
             raise HeadwiseError(f"{path}: gzip data in a file without .gz: add the ending .gz to its name") from None
         raise HeadwiseError(f"{path}, line {number}: not UTF-8: convert the file, for example with iconv") from None
-    if "\0" in text:  # UTF-16 without a mark decodes as UTF-8 with zeros between the letters
+    if "\0" in text:  # UTF-16 without a byte order mark decodes as UTF-8 with zeros between the letters
         raise HeadwiseError(
-            f"{path}, line {number}: zero bytes, so not UTF-8: convert the file, for example with iconv"
+            f"{path}, line {number}: it has zero bytes, so it is not UTF-8: convert the file, for example with iconv"
         )
     return text

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from headwise.data.choosing import choose_examples, language_codes
+from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
+from headwise.data.selection import choose_examples, language_codes
 from headwise.engine import ExampleSet, encode_examples
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, find_heads

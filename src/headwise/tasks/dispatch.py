@@ -1,8 +1,10 @@
 """The task of a name, as a given model can do it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from headwise.data.columns import is_iob
 from headwise.errors import HeadwiseError
 from headwise.heads import find_heads
 from headwise.tasks.causal import LanguageTask
@@ -83,12 +85,19 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
     names = getattr(model.config, "id2label", None) or {}
     labels = tuple(names[index] for index in sorted(names))
     found = find_task(name, labels, piece)
-    if set(found.labels) != set(labels):
+    if set(found.labels) != set(labels) or not _fit(name, labels):
         raise HeadwiseError(
             f"the model's classifier has {len(labels)} labels ({', '.join(labels[:4])} …), not those of {name}: "
             f"tune it first (headwise tune … --task {name})"
         )
     return fit_to(found.with_labels(labels), model)
+
+
+def _fit(name: str, labels: Sequence[str]) -> bool:
+    """Return whether a classifier's labels can be those of the task; LABEL_0 and so on belong to no task on words."""
+    if name == "ner":
+        return all(is_iob(label) for label in labels)
+    return name != "pos" or not all(label.startswith("LABEL_") for label in labels)
 
 
 def _longest(model: Any) -> int:

@@ -137,7 +137,8 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
 
     Args:
         name: `pos`, `ner`, `nli`, `slots`, `intents` or `classification`.
-        labels: The labels, for tasks whose labels depend on the data.
+        labels: The labels of the data. `pos` and `ner` have the labels of the published sets (`UPOS`, `ENTITIES`)
+            if these include all labels of the data, and the labels of the data otherwise.
         piece: Which piece of a word carries its label.
 
     Example:
@@ -147,9 +148,10 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
     check_piece(name, piece)
     match name:
         case "pos":
-            return Task(name, "words", UPOS, Accuracy(), piece)
+            return Task(name, "words", _published_or(UPOS, labels), Accuracy(), piece)
         case "ner":
-            return Task(name, "words", ENTITIES, EntityF1(ENTITIES), piece)
+            names = _published_or(ENTITIES, labels)
+            return Task(name, "words", names, EntityF1(names), piece)
         case "nli":
             return Task(name, "sequence", NLI, Accuracy())
         case "slots" if labels:
@@ -161,6 +163,11 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
         case "translation" | "lm":
             raise HeadwiseError(f"the task {name!r} has no labels: use TranslationTask or LanguageTask")
     raise HeadwiseError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
+
+
+def _published_or(published: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of the published sets, or those of the data if any of these is another label."""
+    return published if set(labels) <= set(published) else tuple(labels)
 
 
 def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:

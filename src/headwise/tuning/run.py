@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from headwise.data.choosing import language_codes
+from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
-from headwise.data.opening import open_dataset
+from headwise.data.selection import language_codes
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.files import check_target, new_folder

@@ -1,9 +1,9 @@
-"""`commands`: what people say to a voice assistant at home, in 20 languages, with intents and slots.
+"""`commands`: commands to a voice assistant at home, in 20 languages, with intents and slots.
 
 The sentences are generated from the templates of the PyPI package `home-assistant-intents` (Apache-2.0, CC BY 4.0),
-which native speakers wrote, and from our own lexicons of rooms, devices and the like (CC0), the same concepts in every
-language. Train, dev and test come from different templates, and train from other words than the two others: a random
-split would be near 100% for any model and mean nothing.
+written by native speakers, and from our own lexicons of rooms and devices (CC0), with the same concepts in every
+language. Train, dev and test use different templates, and train uses other words than dev and test: with a random split
+any model would be near 100%.
 """
 
 from importlib import import_module
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from headwise.data.commands.generation import INTENTS, LANGUAGES, Command
-from headwise.data.commands.splitting import SPLITS
+from headwise.data.commands.sentences import SLOTS
 from headwise.data.commands.store import read_commands
-from headwise.data.commands.writing import SLOTS
+from headwise.data.commands.template_splits import SPLITS
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, TextExample, WordExample
 from headwise.errors import HeadwiseError
@@ -22,17 +22,17 @@ from headwise.files import cache_folder
 
 __all__ = ["INTENTS", "LANGUAGES", "SLOTS", "SLOT_LABELS", "open_commands"]
 
-#: The labels of the slots task. A language need not have them all: English has no colour of two words.
+#: The labels of the slots task. A language may lack some of them: English has no colour with two words.
 SLOT_LABELS = ("O", *(f"{place}-{slot}" for slot in SLOTS for place in "BI"))
 
 
 def open_commands(task: Literal["intents", "slots"], cache: Path | None = None) -> Dataset:
-    """Open the data set; a language is generated when it is first asked for, and kept.
+    """Open the data set; a language is generated when it is first used, and cached.
 
     Args:
-        task: `intents` for sentences with what they ask for (`INTENTS`), `slots` for words with their slot in IOB2
+        task: `intents` for sentences with their intent (`INTENTS`), `slots` for words with their slot in IOB2
             (`SLOT_LABELS`).
-        cache: A folder for the generated files; `commands/<version of the package>` in headwise's cache by default.
+        cache: The folder for generated files; by default `commands/<version of the package>` in headwise's cache.
 
     Raises:
         HeadwiseError: There is no such task, or the packages of `headwise[offline]` are not installed.
@@ -47,7 +47,9 @@ def open_commands(task: Literal["intents", "slots"], cache: Path | None = None) 
         import_module("hassil")
         import_module("home_assistant_intents")
     except ImportError:
-        raise HeadwiseError("commands needs two more packages: pip install 'headwise[offline]'") from None
+        raise HeadwiseError(
+            "commands needs the packages hassil and home-assistant-intents: pip install 'headwise[offline]'"
+        ) from None
     folder = cache or cache_folder() / "commands" / version("home-assistant-intents")
     loaded: dict[str, list[Command]] = {}
 

@@ -1,4 +1,4 @@
-"""Draws and names that are the same on every machine: from SHA-256, never from `hash` or a shared generator."""
+"""Random draws and names that are the same on every machine: made by SHA-256, not by `hash` or a shared generator."""
 
 import hashlib
 import random
@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def fingerprint(*parts: str) -> str:
-    """Ten hexadecimal digits that name these texts.
+    """Return ten hexadecimal digits that identify texts.
 
     Example:
         >>> fingerprint("en", "turn on the light") == fingerprint("en", "turn on the light")
@@ -18,16 +18,16 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:10]
 
 
-class Draws:
-    """A stream of draws that belongs to a name.
+class NamedDraws:
+    """A stream of random draws that depends only on a name.
 
     Attributes:
-        draw: Gives the next number, at least 0 and less than 1.
+        draw: Returns the next number, at least 0 and less than 1.
 
-    Only `random.random` is used: the one method of which Python promises that a seed gives the same numbers for good.
+    Only `random.random` is used, since it is the only method for which Python guarantees the same numbers for a seed.
 
     Example:
-        >>> Draws("en", "HassTurnOn").pick("abcdef") == Draws("en", "HassTurnOn").pick("abcdef")
+        >>> NamedDraws("en", "HassTurnOn").pick("abcdef") == NamedDraws("en", "HassTurnOn").pick("abcdef")
         True
     """
 
@@ -35,9 +35,9 @@ class Draws:
         self.draw = random.Random(int(fingerprint(*name), 16)).random
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """One of the items."""
+        """Return one of the items."""
         return items[int(self.draw() * len(items))]
 
     def shuffled(self, items: Sequence[Item]) -> list[Item]:
-        """The items in a drawn order."""
+        """Return the items in random order."""
         return [items[index] for _, index in sorted((self.draw(), index) for index in range(len(items)))]

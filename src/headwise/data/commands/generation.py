@@ -1,41 +1,41 @@
-"""Makes the data set of one language: deals its templates out and writes sentences until each split is full."""
+"""Generates the data set of one language: assigns its templates to splits and writes sentences for each split."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.data.commands.digest import Draws, fingerprint
+from headwise.data.commands.digest import NamedDraws, fingerprint
 from headwise.data.commands.lexicon import DOMAINS, LISTS, read_lexicon
-from headwise.data.commands.matching import Matcher
-from headwise.data.commands.splitting import SPLITS, deal
+from headwise.data.commands.matcher import Matcher
+from headwise.data.commands.sentences import SLOTS, Utterance, Writer
+from headwise.data.commands.slot_labels import labelled
+from headwise.data.commands.template_splits import SPLITS, deal
 from headwise.data.commands.templates import Template, Usable, read_grammar
-from headwise.data.commands.words import labelled
-from headwise.data.commands.writing import SLOTS, Sentence, Writer
 
-#: The languages, and what the package calls them.
+#: The languages, and their codes in the package.
 LANGUAGES = {
     "ar": "ar", "bg": "bg", "cs": "cs", "de": "de", "el": "el", "en": "en", "es": "es", "fr": "fr", "he": "he",
     "hi": "hi", "it": "it", "ko": "ko", "nl": "nl", "pl": "pl", "pt": "pt-BR", "ru": "ru", "sv": "sv", "th": "th",
     "vi": "vi", "zh": "zh-CN",
 }  # fmt: skip
 
-#: The languages that put no spaces between words; a word of theirs is a character.
+#: The languages without spaces between words; every character is a word.
 UNSPACED = ("th", "zh")
 
-#: The intents that all these languages have with templates enough for three splits.
+#: The intents for which all these languages have enough templates for three splits.
 INTENTS = (
     "HassCancelAllTimers", "HassCancelTimer", "HassClimateGetTemperature", "HassClimateSetTemperature",
     "HassGetCurrentDate", "HassGetWeather", "HassLightSet", "HassMediaNext", "HassMediaPause", "HassMediaUnpause",
     "HassStartTimer", "HassTimerStatus", "HassTurnOff", "HassTurnOn", "HassVacuumCleanArea",
 )  # fmt: skip
 
-#: At most so many sentences for each intent.
+#: Maximum number of sentences for each intent.
 SIZES = {"train": 80, "dev": 15, "test": 45}
 
-#: At most so many templates for each intent.
+#: Maximum number of templates for each intent.
 TEMPLATES = 40
 
-#: Draws that may lead nowhere before a template is given up: at first, and once it has given sentences.
+#: Number of failed draws after which a template is not used further: before and after its first sentence.
 PATIENCE, LATE_PATIENCE = 250, 200
 
 
@@ -44,14 +44,14 @@ class Command:
     """A sentence of the data set.
 
     Attributes:
-        id: Names it for good.
+        id: Its id, which never changes.
         split: `train`, `dev` or `test`.
-        template: The template it was written from.
-        intent: What it asks for.
-        text: What is said.
-        words: The text in words.
+        template: The template from which it was written.
+        intent: Its intent.
+        text: Its text.
+        words: Its words.
         labels: The slot of each word in IOB2.
-        frame: The text with the slots' names in place of their values.
+        frame: The text with the names of slots instead of their values.
     """
 
     id: str
@@ -65,11 +65,11 @@ class Command:
 
 
 def generate(language: str, data: dict[str, Any]) -> list[Command]:
-    """The sentences of a language.
+    """Generate the sentences of a language.
 
     Args:
         language: Its code.
-        data: The package's JSON of it.
+        data: The package's JSON for it.
     """
     return list(_Generator(language, data).commands())
 
@@ -82,7 +82,7 @@ class _Generator:
         usable = Usable(frozenset(LISTS), frozenset(DOMAINS), lexicon.unsaid, self._spaced)
         self._grammar = read_grammar(data, INTENTS, usable)
         self._matcher = Matcher(self._grammar, lexicon)
-        # Half of the words is for training, the other for both dev and test.
+        # One half of the words is for training, the other for dev and test.
         self._writers = {
             split: Writer(self._grammar, lexicon, half, self._spaced)
             for split, half in (("train", 0), ("dev", 1), ("test", 1))
@@ -92,27 +92,27 @@ class _Generator:
         self._clarity: dict[tuple[str, str], bool] = {}
 
     def commands(self) -> Iterator[Command]:
-        """All sentences, in an order that mixes the intents."""
+        """Generate all sentences, in an order that mixes the intents."""
         dealt = deal(self._some_templates(), SLOTS, self._gives_sentences)
         found = [command for intent in INTENTS for command in self._fill_splits(intent, dealt)]
         yield from sorted(found, key=lambda command: fingerprint(command.id))
 
     def _some_templates(self) -> Iterator[Template]:
-        """Templates enough of each intent: some languages have hundreds, and each takes time to try."""
+        """Return at most `TEMPLATES` templates of each intent: some languages have hundreds, and each takes time."""
         for intent in INTENTS:
             templates = [template for template in self._grammar.templates if template.intent == intent]
             yield from sorted(templates, key=lambda template: template.id)[:TEMPLATES]
 
     def _gives_sentences(self, template: Template) -> bool:
-        """Whether sentences come of a template with either half of the words."""
+        """Return whether a template produces sentences with both halves of the words."""
         return all(
             any(self._write(template, split, draws) for _ in range(PATIENCE))
             for split in ("train", "test")
-            for draws in [Draws(self._language, template.id, "probe", split)]
+            for draws in [NamedDraws(self._language, template.id, "probe", split)]
         )
 
     def _fill_splits(self, intent: str, dealt: dict[str, list[Template]]) -> Iterator[Command]:
-        """Sentences of one intent; the splits take turns, for what one has said the others may not say."""
+        """Generate sentences of one intent; the splits take turns, because no sentence may be in two splits."""
         sources = {
             split: self._sentences(split, [template for template in dealt[split] if template.intent == intent])
             for split in SPLITS
@@ -128,8 +128,8 @@ class _Generator:
                 del sources[split]
 
     def _sentences(self, split: str, templates: list[Template]) -> Iterator[Command]:
-        """Sentences of templates in turn, until nothing new comes."""
-        sources = {template: Draws(self._language, template.id, split) for template in templates}
+        """Generate sentences of the templates in turn, until there are no new ones."""
+        sources = {template: NamedDraws(self._language, template.id, split) for template in templates}
         while sources:
             for template, draws in list(sources.items()):
                 command = self._next(template, split, draws)
@@ -138,8 +138,8 @@ class _Generator:
                 else:
                     yield command
 
-    def _next(self, template: Template, split: str, draws: Draws) -> Command | None:
-        """A sentence not yet said, in a frame that no other split uses."""
+    def _next(self, template: Template, split: str, draws: NamedDraws) -> Command | None:
+        """Return a new sentence in a frame that no other split uses; None if none is found."""
         for _ in range(LATE_PATIENCE):
             sentence = self._write(template, split, draws)
             if sentence is None or sentence.text in self._said:
@@ -152,12 +152,12 @@ class _Generator:
             return Command(name, split, template.id, template.intent, sentence.text, words, labels, sentence.frame)
         return None
 
-    def _write(self, template: Template, split: str, draws: Draws) -> Sentence | None:
-        """A sentence of a template that can mean nothing but its intent, if the draw leads to one."""
+    def _write(self, template: Template, split: str, draws: NamedDraws) -> Utterance | None:
+        """Return a sentence that can only have the intent of its template; None if the draw does not give one."""
         sentence = self._writers[split].write(template.tree, draws)
         if sentence is None:
             return None
-        # Sentences of one frame are alike in what they can mean.
+        # Sentences with the same frame have the same possible intents.
         key = (sentence.frame, template.intent)
         if key not in self._clarity:
             self._clarity[key] = self._matcher.means_only(sentence.text, template.intent)

@@ -1,9 +1,9 @@
-"""Our own words for rooms, devices and the like, aligned across languages, and the little grammar they need.
+"""Our own words for rooms, devices and similar things, aligned across languages, with the grammar that they need.
 
-The package has no names for rooms and devices, and its templates take them in any case and after any article, for
-they were written to understand, not to speak. A lexicon therefore gives each word in the forms that the language
-needs, says which form stands where (`cases`), what the words around it must be (`agree`), and which sentences nobody
-would say (`avoid`).
+The package has no names for rooms and devices. Its templates accept them in any case and after any article, because
+they are meant for understanding and not for generation. A lexicon therefore has each word in the forms that the
+language needs, and says which form is used where (`cases`), how the words around it change (`agree`), and which
+sentences are unnatural (`avoid`).
 """
 
 import json
@@ -15,19 +15,19 @@ from importlib.resources import files
 #: The lists that lexicons fill, other than names of devices.
 LISTS = ("area", "timer_name")
 
-#: The kinds of devices that lexicons name. Locks are left out: to unlock a door is to turn its lock off, and in many
-#: languages one says "open" for it.
+#: The kinds of devices in lexicons. Locks are not included: unlocking a door is turning its lock off, and many
+#: languages say "open" for it.
 DOMAINS = (
     "climate", "cover", "fan", "light", "media_player", "scene", "script", "switch", "vacuum", "valve", "weather",
 )  # fmt: skip
 
-#: Lists whose words are too common to be kept out of the templates' own text.
+#: Lists whose words are so common that they may also occur in the templates' own text.
 FREE = ("timer_name", "scene", "script", "vacuum", "weather")
 
-#: A filler in a marked sentence: its list, its kind and what is said.
+#: A filler in a marked sentence: its list, its kind and its text.
 FILLER = re.compile(r"‹\w+ \w*›([^›]*)›")
 
-#: Where a word will stand, in the text that `cases` are matched with.
+#: The place of a word in the text that `cases` are matched with.
 GAP = "‸"
 
 
@@ -36,8 +36,8 @@ class Entry:
     """A word or phrase of the lexicon.
 
     Attributes:
-        kind: Its gender, number or whatever else the words around it depend on; may be empty.
-        forms: How it reads in each of the lexicon's forms.
+        kind: Its gender, number or other property on which the words around it depend; may be empty.
+        forms: Its text in each of the lexicon's forms.
     """
 
     kind: str
@@ -51,12 +51,12 @@ class Lexicon:
     Attributes:
         language: Its code.
         entries: The words of each list and kind of device; the same concepts in the same order in every language.
-        unsaid: Words that templates offer as a choice but nobody should say, and lists that are not to be used.
-        cases: Patterns for `list|text before ‸ text after` and the form that stands there; the first that fits.
-        agree: Patterns for sentences in which fillers are marked, `‹list kind›filler›`, and what to say in their place:
-            the article that goes with the filler, say, for one that does not.
+        unsaid: Words in the templates that are not used, and lists that are not used.
+        cases: Patterns for `list|text before ‸ text after` and the form used there; the first match counts.
+        agree: Patterns for sentences in which fillers are marked, `‹list kind›filler›`, and their replacements, such
+            as the article that agrees with the filler.
         words: A pattern for any form of any room or device.
-        avoid: A pattern for marked sentences that nobody would say.
+        avoid: A pattern for marked sentences that are unnatural.
     """
 
     language: str
@@ -68,19 +68,19 @@ class Lexicon:
     avoid: re.Pattern[str]
 
     def named(self, list_name: str, domains: Sequence[str]) -> tuple[Entry, ...]:
-        """The words that fill a list; for names of devices, those of these kinds."""
+        """Return the words of a list; for names of devices, those of the given kinds."""
         if list_name != "name":
             return self.entries[list_name]
         return tuple(entry for domain in domains for entry in self.entries[domain])
 
     def accept(self, marked: str) -> str | None:
-        """A marked sentence as one would say it; None if nobody would."""
+        """Return a marked sentence with agreement; None if it is unnatural."""
         for pattern, better in self.agree:
             marked = pattern.sub(better, marked)
         return None if self.avoid.search(marked) else marked
 
     def form(self, entry: Entry, list_name: str, before: str, after: str) -> str:
-        """The form of a word between these texts, the one before with marks."""
+        """Return the form of a word between two texts; the text before it has marks."""
         if len(self.cases) == 1:
             return entry.forms[self.cases[0][1]]
         said = re.sub(r"\s+", " ", FILLER.sub(r"\1", before))
@@ -94,7 +94,7 @@ def read_lexicon(language: str, spaced: bool) -> Lexicon:
 
     Args:
         language: Its code.
-        spaced: Whether the language puts spaces between words.
+        spaced: Whether the language has spaces between words.
     """
     data = json.loads(lexicon_text(language))
     names: list[str] = data.get("forms", ["only"])
@@ -112,12 +112,12 @@ def read_lexicon(language: str, spaced: bool) -> Lexicon:
 
 
 def lexicon_text(language: str) -> str:
-    """The file of a language as it is."""
+    """Return the text of a language's file."""
     return (files("headwise.data.commands") / "lexicons" / f"{language}.json").read_text(encoding="utf-8")
 
 
 def _entry(text: str, names: Sequence[str]) -> Entry:
-    """An entry from `kind:form|form`; `=` repeats the first form, and a single form stands everywhere."""
+    """Parse an entry `kind:form|form`; `=` repeats the first form, and a single form is used everywhere."""
     kind, _, rest = text.rpartition(":")
     forms = rest.split("|")
     if len(forms) == 1:

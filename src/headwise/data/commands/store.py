@@ -1,4 +1,4 @@
-"""Keeps what was generated: one file of JSON lines for each language, made when it is first asked for."""
+"""Caches generated sentences: one file of JSON lines per language, written when the language is first used."""
 
 import json
 import tempfile
@@ -12,16 +12,16 @@ from headwise.errors import HeadwiseError
 
 FORMAT = "headwise commands"
 
-#: Counts up whenever other sentences come of the same templates and lexicons.
+#: Increased whenever the same templates and lexicons give other sentences.
 RECIPE = 1
 
 
 def read_commands(language: str, folder: Path) -> list[Command]:
-    """The sentences of a language, from the folder or, if they are not there yet, from the templates.
+    """Return the sentences of a language, from the folder or, if they are not there yet, from the templates.
 
     Args:
         language: One of `LANGUAGES`.
-        folder: Where files are kept; what an older headwise has left there is made anew.
+        folder: The folder of the files; files of an older headwise are written again.
     """
     path = folder / f"{language}.jsonl"
     key = fingerprint(str(RECIPE), json.dumps(SIZES), " ".join(INTENTS), lexicon_text(language))
@@ -42,7 +42,7 @@ def _generate(language: str) -> list[Command]:
 
 
 def _read(path: Path, key: str) -> list[Command] | None:
-    """The sentences of a file; None if there is none, or one that this headwise did not write."""
+    """Return the sentences of a file; None if it does not exist or this version did not write it."""
     try:
         header, *lines = path.read_text(encoding="utf-8").splitlines()
         if json.loads(header) != {"format": FORMAT, "key": key, "count": len(lines)}:
@@ -58,7 +58,7 @@ def _command(line: str) -> Command:
 
 
 def _write(path: Path, key: str, commands: list[Command]) -> None:
-    """Write under a temporary name, then rename: a reader never sees half a file."""
+    """Write under a temporary name, then rename, so that a reader never sees an incomplete file."""
     header = {"format": FORMAT, "key": key, "count": len(commands)}
     lines = [json.dumps(one, ensure_ascii=False) for one in (header, *map(asdict, commands))]
     try:

@@ -1,7 +1,7 @@
-"""The sentence templates of `home-assistant-intents`, as small trees with their expansion rules written out.
+"""The sentence templates of `home-assistant-intents` as small trees, with their expansion rules expanded.
 
 A template such as `turn on [<the>] {name}` is a tree of literal text, choices, free orders and slots. The package's
-own parser, hassil, reads them; nothing beyond this module knows of it.
+parser, hassil, reads them; only this module uses it.
 """
 
 import re
@@ -11,13 +11,13 @@ from typing import Any
 
 from headwise.data.commands.digest import fingerprint
 
-#: Nobody speaks punctuation, and whether an author wrote it would tell the templates apart.
+#: Punctuation is removed: it is not spoken, and it would reveal the author of a template.
 PUNCTUATION = re.compile(r"[.,;:!?¿¡。，、？！،؟…\"“”«»]+")
 
 
 @dataclass(frozen=True)
 class Literal:
-    """Words, or parts of words, as they are."""
+    """Literal words or parts of words."""
 
     text: str
 
@@ -28,7 +28,7 @@ class Slot:
 
     Attributes:
         list: The list the value comes from.
-        name: What the slot is called in the intent.
+        name: The name of the slot in the intent.
         domains: The kinds of devices that a name may belong to.
     """
 
@@ -39,21 +39,21 @@ class Slot:
 
 @dataclass(frozen=True)
 class Series:
-    """Parts one after the other."""
+    """Parts in sequence."""
 
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """Parts one after the other, whichever comes first."""
+    """Parts in any order."""
 
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several parts, or perhaps none."""
+    """One of several parts; none is possible if it is optional."""
 
     options: tuple["Node", ...]
     optional: bool
@@ -67,8 +67,8 @@ class Template:
     """A sentence template of an intent.
 
     Attributes:
-        id: The same in every run: the intent and a digest of the template's text.
-        intent: What its sentences ask for.
+        id: The intent and a hash of the template's text, the same in every run.
+        intent: The intent of its sentences.
         tree: Its structure.
     """
 
@@ -79,11 +79,11 @@ class Template:
 
 @dataclass(frozen=True)
 class Grammar:
-    """What the package says about one language.
+    """The package's data for one language.
 
     Attributes:
-        templates: The templates of the wanted intents.
-        values: The lists that the package gives values for, each value a tree.
+        templates: The templates of the given intents.
+        values: The lists for which the package has values, each value a tree.
         numbers: The lists of numbers.
     """
 
@@ -94,14 +94,14 @@ class Grammar:
 
 @dataclass(frozen=True)
 class Usable:
-    """What of the templates can be used.
+    """The parts of the templates that can be used.
 
     Attributes:
         lists: The lists that a lexicon fills.
-        domains: The kinds of devices that it names.
-        unsaid: Words that templates offer as a choice but nobody should say, such as slips of a speech recogniser;
-            and lists, `{timer_half}`, that are not to be used.
-        spaced: Whether the language puts spaces between words; else they are taken out of the templates.
+        domains: The kinds of devices in the lexicon.
+        unsaid: Words of the templates that are not used, such as errors of a speech recogniser; and lists that are
+            not used, such as `{timer_half}`.
+        spaced: Whether the language has spaces between words; otherwise they are removed from the templates.
     """
 
     lists: frozenset[str]
@@ -111,12 +111,12 @@ class Usable:
 
 
 def read_grammar(data: Mapping[str, Any], intents: Iterable[str], usable: Usable) -> Grammar:
-    """Read the wanted intents of one language.
+    """Read the given intents of one language.
 
     Args:
-        data: The package's JSON of that language.
+        data: The package's JSON for that language.
         intents: The intents to read.
-        usable: What can be used; a template that cannot do without something else is left out.
+        usable: The parts that can be used; a template that requires anything else is left out.
     """
     lists: Mapping[str, Any] = data["lists"]
     numbers = {
@@ -140,7 +140,7 @@ def read_grammar(data: Mapping[str, Any], intents: Iterable[str], usable: Usable
 
 
 class _Reader:
-    """Turns hassil's expressions into trees, without the branches that cannot be filled."""
+    """Turns hassil's expressions into trees, without branches that cannot be filled."""
 
     def __init__(self, rules: Mapping[str, str], usable: Usable) -> None:
         self._rules = rules
@@ -148,7 +148,7 @@ class _Reader:
         self._trees: dict[tuple[str, tuple[str, ...]], Node | None] = {}
 
     def templates(self, intent: str, blocks: Iterable[Mapping[str, Any]]) -> Iterator[Template]:
-        """The templates of an intent; one text in two blocks is one template, for both blocks' devices."""
+        """Return the templates of an intent; the same text in two blocks is one template for the devices of both."""
         domains: dict[str, set[str]] = {}
         for block in blocks:
             for sentence in block["sentences"]:
@@ -159,7 +159,7 @@ class _Reader:
                 yield Template(f"{intent}-{fingerprint(intent, sentence)}", intent, tree)
 
     def tree(self, text: str, domains: tuple[str, ...] = ()) -> Node | None:
-        """The tree of a template, or None if nothing of it can be used; the same text has the same tree."""
+        """Return the tree of a template, None if it cannot be used; the same text has the same tree."""
         from hassil.parse_expression import parse_sentence
 
         if (text, domains) not in self._trees:
@@ -185,7 +185,7 @@ class _Reader:
         return AnyOrder(parts) if isinstance(expression, hassil.Permutation) else _series(parts)
 
     def _choice(self, items: list[Node | None], optional: bool) -> Node | None:
-        """A choice among what can be said."""
+        """Return a choice among the usable options."""
         said = [
             item
             for item in items
@@ -204,7 +204,7 @@ class _Reader:
 
 
 def _series(parts: tuple[Node, ...]) -> Node:
-    """Parts one after the other, neighbouring texts joined."""
+    """Return parts in sequence, with neighbouring literals joined."""
     joined: list[Node] = []
     for part in parts:
         last = joined[-1] if joined else None

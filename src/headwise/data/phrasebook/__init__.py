@@ -1,4 +1,4 @@
-"""The parallel treebank that headwise brings along."""
+"""The parallel treebank that comes with headwise."""
 
 from headwise.data.phrasebook.phrasebook import LANGUAGES, open_phrasebook, phrasebook_sentences
 

@@ -16,16 +16,16 @@ SPLITS = ("dev", "test", "all")
 
 
 def open_phrasebook(task: Task) -> Dataset:
-    """The phrasebook for one task.
+    """Open the phrasebook for one task.
 
-    The splits are fixed halves: items with odd numbers are `dev`, for scoring, those with even numbers `test`, for
-    judging; `all` is both. The same items are in the same half in every language.
+    The splits are fixed halves: items with odd numbers are `dev`, for scoring, and items with even numbers are `test`,
+    for evaluation; `all` is both. An item is in the same half in every language.
 
     Args:
         task: `pos` for parts of speech, `ner` for entities in IOB2 (PER, ORG, LOC, MISC).
 
     Raises:
-        HeadwiseError: There is no such task.
+        HeadwiseError: The phrasebook has no such task.
 
     Example:
         >>> first, *rest = open_phrasebook("pos").examples("en", "dev")
@@ -44,7 +44,7 @@ def open_phrasebook(task: Task) -> Dataset:
 
 @cache
 def phrasebook_sentences(language: str) -> tuple[Sentence, ...]:
-    """The sentences of one language with their trees, in the order that all languages share.
+    """Return the sentences of one language with their trees, in the same order in all languages.
 
     Raises:
         HeadwiseError: The phrasebook has no such language.
@@ -60,5 +60,5 @@ def phrasebook_sentences(language: str) -> tuple[Sentence, ...]:
 
 
 def _half(sentence: Sentence) -> str:
-    """The split of a sentence: identifiers end in a running number."""
+    """Return the split of a sentence; ids end in a running number."""
     return "dev" if int(sentence.id.rpartition("-")[2]) % 2 else "test"

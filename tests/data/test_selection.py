@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headwise import HeadwiseError
-from headwise.data.choosing import choose_examples, language_codes
 from headwise.data.dataset import Dataset
 from headwise.data.examples import WordExample
 from headwise.data.folders import open_folder
 from headwise.data.phrasebook import open_phrasebook
+from headwise.data.selection import choose_examples, language_codes
 
 
 def examples_of(*ids: str) -> tuple[WordExample, ...]:
@@ -51,8 +51,8 @@ def test_examples_are_read_once_and_one_language_needs_no_note() -> None:
 
 
 def test_languages_are_a_list_or_all() -> None:
-    dataset = Dataset("toy", ("en", "en_gum", "fi", "sw"), ("dev",), lambda *_: ())
-    assert language_codes("all", dataset) == ["en", "fi", "sw"]
+    dataset = Dataset("toy", ("en", "en_gum", "fi", "sw", "zh_tw"), ("dev",), lambda *_: (), variants=("en_gum",))
+    assert language_codes("all", dataset) == ["en", "fi", "sw", "zh_tw"]
     assert language_codes(" sw, en,sw", dataset) == ["sw", "en"]
     with pytest.raises(HeadwiseError, match="--languages names no language"):
         language_codes(" ,", dataset)
@@ -99,5 +99,5 @@ def test_the_phrasebook_is_aligned() -> None:
 
 @pytest.mark.parametrize("code", ["../evil", "/etc", "en/de", "", "en_", "a b", "en\n", "..", "zh_tw/"])
 def test_a_language_that_could_lead_out_of_a_folder_is_no_language(code: str) -> None:
-    with pytest.raises(HeadwiseError, match=r"toy: .* is no code of a language"):
+    with pytest.raises(HeadwiseError, match=r"toy: .* is not a language code"):
         Dataset("toy", ("en", code), ("dev",), lambda *_: ())

@@ -1,4 +1,4 @@
-"""Deals templates out to the splits, each to one of them, so that every split has every intent and every slot."""
+"""Assigns every template to one split, so that every split has every intent and every slot."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,25 +8,25 @@ from headwise.data.commands.templates import AnyOrder, Choice, Literal, Node, Se
 
 SPLITS = ("train", "dev", "test")
 
-#: The part of the templates that goes to these splits; the rest is for training.
+#: The share of the templates for these splits; the rest is for training.
 SHARES = {"dev": 0.15, "test": 0.25}
 
 
-#: Whether sentences come of a template.
+#: Returns whether a template produces sentences.
 Check = Callable[[Template], bool]
 
 
 def deal(templates: Iterable[Template], slots: Sequence[str], check: Check) -> dict[str, list[Template]]:
-    """Give each template that sentences come of to a split.
+    """Assign each template that produces sentences to a split.
 
-    Templates of one intent with the same slots are dealt out together. Where they are too few, so that an intent or a
-    slot would be missing from a split, a template is opened at its widest choice: `(stop|cancel|delete) the timer` is
-    three templates that happen to be written as one.
+    Templates of one intent with the same slots are divided together. If there are too few, so that a split would lack
+    an intent or a slot, a template is expanded at its widest choice: `(stop|cancel|delete) the timer` becomes three
+    templates.
 
     Args:
         templates: The templates of all intents.
         slots: The slots that every split must have.
-        check: Tells the templates that sentences come of.
+        check: Returns whether a template produces sentences.
     """
     kept = list(filter(check, templates))
     for intent in dict.fromkeys(template.intent for template in kept):
@@ -44,7 +44,7 @@ def deal(templates: Iterable[Template], slots: Sequence[str], check: Check) -> d
 
 
 def _kind(template: Template) -> tuple[str, frozenset[str]]:
-    """The intent of a template and the slots its sentences may have."""
+    """Return the intent of a template and the slots that its sentences may have."""
     return template.intent, frozenset(_slots(template.tree))
 
 
@@ -65,7 +65,7 @@ def _has_kind(kind: tuple[str, frozenset[str]], template: Template) -> bool:
 
 
 def _alike(templates: Iterable[Template]) -> list[list[Template]]:
-    """The templates by intent and slots."""
+    """Return the templates grouped by intent and slots."""
     groups: dict[tuple[str, frozenset[str]], list[Template]] = defaultdict(list)
     for template in templates:
         groups[_kind(template)].append(template)
@@ -73,7 +73,7 @@ def _alike(templates: Iterable[Template]) -> list[list[Template]]:
 
 
 def _groups(templates: Iterable[Template]) -> list[list[Template]]:
-    """Those that are dealt out together: templates alike, and for each intent the rest that has too few alike."""
+    """Return the groups that are divided together: templates alike, and per intent all templates of small groups."""
     groups = []
     rest: dict[str, list[Template]] = defaultdict(list)
     for group in _alike(templates):
@@ -85,7 +85,7 @@ def _groups(templates: Iterable[Template]) -> list[list[Template]]:
 
 
 def _order(count: int) -> list[str]:
-    """The splits of a group's templates; each split has at least one if there are enough."""
+    """Return the splits of a group's templates; each split gets at least one if there are enough."""
     if count < len(SPLITS):
         return ["train", "test"][:count]
     given = [split for split, share in SHARES.items() for _ in range(max(1, round(share * count)))]
@@ -93,7 +93,7 @@ def _order(count: int) -> list[str]:
 
 
 def _open(templates: list[Template], wanted: Check, check: Check) -> list[Template]:
-    """Open templates until there are as many of the wanted kind as splits, or nothing is left to open."""
+    """Expand templates until there are as many of the wanted kind as splits, or none can be expanded."""
     while len(chosen := list(filter(wanted, templates))) < len(SPLITS):
         widest = max(chosen, key=_width, default=None)
         if widest is None or _width(widest) == 0:
@@ -103,17 +103,17 @@ def _open(templates: list[Template], wanted: Check, check: Check) -> list[Templa
 
 
 def _width(template: Template) -> float:
-    """Into how many parts a template can be opened; less than one if only at something optional."""
+    """Return the number of parts into which a template can be expanded; below 1 if only at an optional part."""
     return max((_choice_width(choice) for choice, _ in _choices(template.tree)), default=0)
 
 
 def _choice_width(choice: Choice) -> float:
-    # An optional word makes no other sentence of it: such a choice is opened only if there is no other.
+    # An optional word hardly changes a sentence: such a choice is expanded only if there is no other.
     return len(choice.options) / 1000 if choice.optional else len(choice.options)
 
 
 def _parts(template: Template) -> list[Template]:
-    """The template with its widest choice made in each way."""
+    """Return the template once for each option of its widest choice."""
     choice, put = max(_choices(template.tree), key=lambda found: _choice_width(found[0]))
     options = (*choice.options, Literal("")) if choice.optional else choice.options
     return [
@@ -123,7 +123,7 @@ def _parts(template: Template) -> list[Template]:
 
 
 def _choices(node: Node) -> Iterator[tuple[Choice, Callable[[Node], Node]]]:
-    """The choices that every walk through a tree meets, each with a way to put something in its place."""
+    """Return the choices that are on every path through a tree, each with a function that replaces it."""
     if isinstance(node, Choice):
         yield node, lambda new: new
     elif isinstance(node, Series | AnyOrder):

@@ -1,18 +1,18 @@
-"""Writes sentences: a walk through a template, then words into its slots."""
+"""Writes sentences: draws a path through a template and fills its slots with words."""
 
 from dataclasses import dataclass
 
-from headwise.data.commands.digest import Draws
+from headwise.data.commands.digest import NamedDraws
 from headwise.data.commands.lexicon import FILLER, Entry, Lexicon
 from headwise.data.commands.templates import Choice, Grammar, Literal, Node, Series, Slot
 
-#: The slots that all languages have, under the names the intents give them. Others are filled but not labelled.
+#: The slots that all languages have, with the names of the intents. Other slots are filled but not labelled.
 SLOTS = (
     "area", "brightness", "color", "hours", "minutes", "name", "seconds", "start_hours", "start_minutes",
     "start_seconds", "temperature",
 )  # fmt: skip
 
-#: The package allows 100-hour timers and rooms at 0 °C; these are numbers that people say.
+#: The package allows 100-hour timers and rooms at 0 °C; these are natural numbers for each slot.
 SENSIBLE = {
     "hours": range(2, 13),
     "minutes": range(2, 60),
@@ -24,13 +24,13 @@ SENSIBLE = {
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Utterance:
     """A finished sentence.
 
     Attributes:
-        text: What is said.
+        text: Its text.
         spans: Start, end and name of the labelled slots in the text.
-        frame: The text with the slots' names in place of their values: what two sentences of one pattern share.
+        frame: The text with the names of slots instead of their values; equal for sentences of one pattern.
     """
 
     text: str
@@ -44,8 +44,8 @@ class Writer:
     Args:
         grammar: The language's templates and lists.
         lexicon: Its words.
-        half: 0 for the words at even places of the lexicon, 1 for the others.
-        spaced: Whether the language puts spaces between words.
+        half: 0 for the words at even positions of the lexicon, 1 for the others.
+        spaced: Whether the language has spaces between words.
     """
 
     def __init__(self, grammar: Grammar, lexicon: Lexicon, half: int, spaced: bool) -> None:
@@ -56,8 +56,8 @@ class Writer:
         self._numbers: dict[Slot, list[int]] = {}
         self._entries: dict[Slot, list[Entry]] = {}
 
-    def write(self, tree: Node, draws: Draws) -> Sentence | None:
-        """One sentence of a template; None if the draw led to one that nobody would say."""
+    def write(self, tree: Node, draws: NamedDraws) -> Utterance | None:
+        """Return a sentence of a template; None if the draw gave an unnatural one."""
         parts = _walk(tree, draws)
         slots = [part for part in parts if isinstance(part, Slot)]
         marked = ""
@@ -66,10 +66,10 @@ class Writer:
         accepted = self._lexicon.accept(" ".join(marked.split()))
         return None if accepted is None else self._unmarked(accepted, slots)
 
-    def _unmarked(self, marked: str, slots: list[Slot]) -> Sentence | None:
-        """The sentence without the marks; None if it names a room or device that is not in a slot.
+    def _unmarked(self, marked: str, slots: list[Slot]) -> Utterance | None:
+        """Return the sentence without the marks; None if it names a room or device outside of a slot.
 
-        Such a word, a template's own, would be said in both halves and without its label.
+        Such a word comes from the template: it would occur in both halves and without a label.
         """
         text = frame = plain = ""
         spans = []
@@ -85,10 +85,10 @@ class Writer:
             plain += "–" if slot.name in SLOTS else filler
             frame += f"{{{slot.list}}}"
             text += filler
-        return None if self._lexicon.words.search(plain) else Sentence(text, tuple(spans), frame)
+        return None if self._lexicon.words.search(plain) else Utterance(text, tuple(spans), frame)
 
-    def _fill(self, slot: Slot, before: str, rest: list[Literal | Slot], draws: Draws) -> str:
-        """A value for a slot, marked with its list and kind."""
+    def _fill(self, slot: Slot, before: str, rest: list[Literal | Slot], draws: NamedDraws) -> str:
+        """Return a value for a slot, marked with its list and kind."""
         kind = ""
         if slot.list in self._grammar.numbers:
             text = str(draws.pick(self._sensible(slot)))
@@ -101,7 +101,7 @@ class Writer:
         return f"‹{slot.list} {kind}›{text if self._spaced else ''.join(text.split())}›"
 
     def _sensible(self, slot: Slot) -> list[int]:
-        """The numbers of a slot that people say."""
+        """Return the natural numbers for a slot, as in `SENSIBLE`."""
         if slot not in self._numbers:
             allowed = self._grammar.numbers[slot.list]
             wanted = SENSIBLE.get(slot.list) or SENSIBLE.get(slot.name.removeprefix("start_"), allowed)
@@ -109,7 +109,7 @@ class Writer:
         return self._numbers[slot]
 
     def _candidates(self, slot: Slot) -> list[Entry]:
-        """This half's words for a slot; the halves are taken kind by kind, so that both have each kind of device."""
+        """Return the words of this half for a slot; each kind of device is halved, so both halves have all kinds."""
         if slot not in self._entries:
             kinds = slot.domains or ("",)
             self._entries[slot] = [
@@ -118,8 +118,8 @@ class Writer:
         return self._entries[slot]
 
 
-def _walk(tree: Node, draws: Draws) -> list[Literal | Slot]:
-    """The parts that a drawn path through a tree meets."""
+def _walk(tree: Node, draws: NamedDraws) -> list[Literal | Slot]:
+    """Return the parts of a random path through a tree."""
     parts: list[Literal | Slot] = []
     ahead: list[Node] = [tree]
     draw = draws.draw
@@ -140,5 +140,5 @@ def _walk(tree: Node, draws: Draws) -> list[Literal | Slot]:
 
 
 def _literals(parts: list[Literal | Slot]) -> str:
-    """The text of parts, with a dash for what is not filled yet."""
+    """Return the text of parts, with a dash for each slot."""
     return "".join(part.text if isinstance(part, Literal) else "–" for part in parts)

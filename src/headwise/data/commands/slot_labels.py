@@ -1,22 +1,22 @@
-"""Cuts sentences into words and labels them with their slots in IOB2."""
+"""Splits sentences into words and labels the words with their slots in IOB2."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-from headwise.data.commands.writing import Sentence
+from headwise.data.commands.sentences import Utterance
 
 SPACED = re.compile(r"\S+")
 
-#: Where words are not spaced, a word is a character; numbers and foreign words stay whole.
+#: Without spaces between words, every character is a word; numbers and Latin words are kept whole.
 UNSPACED = re.compile(r"[0-9a-z]+|\S")
 
 
-def labelled(sentence: Sentence, spaced: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of a sentence and their labels; a word that holds the beginnings of two slots has the first's.
+def labelled(sentence: Utterance, spaced: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of a sentence and their labels; a word in two slots has the label of the first.
 
     Example:
-        >>> sentence = Sentence("heat the living room", ((9, 20, "area"),), "heat the {area}")
+        >>> sentence = Utterance("heat the living room", ((9, 20, "area"),), "heat the {area}")
         >>> labelled(sentence, spaced=True)
         (('heat', 'the', 'living', 'room'), ('O', 'O', 'B-area', 'I-area'))
     """
@@ -29,10 +29,10 @@ def labelled(sentence: Sentence, spaced: bool) -> tuple[tuple[str, ...], tuple[s
 
 
 def _bounds(text: str, spaced: bool) -> Iterator[tuple[int, int]]:
-    """Start and end of each word."""
+    """Return the start and end of each word."""
     pending: tuple[int, int] | None = None
     for match in (SPACED if spaced else UNSPACED).finditer(text):
-        # A vowel or tone sign is no character of its own: it belongs to the one before.
+        # A vowel or tone sign belongs to the character before it.
         if pending and not spaced and unicodedata.category(match.group()[0]) == "Mn" and pending[1] == match.start():
             pending = (pending[0], match.end())
             continue

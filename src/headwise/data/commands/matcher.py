@@ -1,4 +1,4 @@
-"""Whether a template can produce a text: what tells utterances of one intent from those that two can mean."""
+"""Finds the templates that can produce a text, to exclude texts that could have two intents."""
 
 import re
 from collections.abc import Iterable
@@ -11,22 +11,22 @@ NUMBER = re.compile(r"\d+")
 
 
 class Matcher:
-    """Tells what a text can mean.
+    """Finds the possible intents of a text.
 
     Args:
         grammar: The language's templates and lists.
-        lexicon: Its words, of both halves.
+        lexicon: Its words, both halves.
     """
 
     def __init__(self, grammar: Grammar, lexicon: Lexicon) -> None:
         self._grammar = grammar
         self._lexicon = lexicon
         self._needs = [(template, _needs(template.tree)) for template in grammar.templates]
-        # Templates share the trees of their expansion rules, so that one text is matched with them only once.
+        # Templates share the trees of their expansion rules, so each text is matched with a rule only once.
         self._known: dict[tuple[int, int], set[int]] = {}
 
     def means_only(self, text: str, intent: str) -> bool:
-        """Whether this intent, and no other, can produce the text."""
+        """Return whether only this intent can produce the text."""
         self._known.clear()
         own = False
         for template, needs in self._needs:
@@ -39,7 +39,7 @@ class Matcher:
         return own
 
     def _ends(self, node: Node, text: str, start: int) -> set[int]:
-        """Where in the text a part can end that begins at `start`."""
+        """Return the positions in the text at which a part that begins at `start` can end."""
         if isinstance(node, Literal):
             return _after(node.text, text, start)
         key = (id(node), start)
@@ -84,7 +84,7 @@ class Matcher:
 
 
 def _after(literal: str, text: str, start: int) -> set[int]:
-    """The end of a literal in a text in which runs of spaces, and spaces at the ends, have been made one or none."""
+    """Return the end of a literal in a text with single spaces and none at its ends."""
     end = start
     for character in literal:
         if not character.isspace():
@@ -99,7 +99,7 @@ def _after(literal: str, text: str, start: int) -> set[int]:
 
 
 def _needs(node: Node) -> list[frozenset[str]]:
-    """Fragments that a text must hold, at least one of each set: a quick way to rule most templates out."""
+    """Return sets of fragments; a text must contain one fragment of each. This quickly excludes most templates."""
     if isinstance(node, Literal):
         return [frozenset([word]) for word in node.text.split()]
     if isinstance(node, Series | AnyOrder):
@@ -114,7 +114,7 @@ def _needs(node: Node) -> list[frozenset[str]]:
 
 
 def _has(needs: Iterable[frozenset[str]], text: str) -> bool:
-    for fragments in needs:  # noqa: SIM110 - twice as fast as all() of any(), and this is where the time goes
+    for fragments in needs:  # noqa: SIM110 - twice as fast as all() of any(), and most time is spent here
         if not any(fragment in text for fragment in fragments):
             return False
     return True
