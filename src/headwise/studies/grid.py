@@ -1,9 +1,11 @@
 """The grid of a study: cells that say what to measure, each measured once and kept in the journal."""
 
+import copy
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +14,14 @@ from headwise.data.examples import Example
 from headwise.engine.evaluation import MaskJudge
 from headwise.errors import HeadwiseError
 from headwise.files import hash_json
-from headwise.heads import hash_weights
+from headwise.heads import find_heads, hash_weights
 from headwise.masks import HeadMask
 from headwise.progress import Advance
+from headwise.pruning import shrink
 from headwise.runs import Journal
 from headwise.scoring import Setting
 from headwise.tasks import Task
+from headwise.tuning import TuningSettings, tune
 
 Array = NDArray[np.float64]
 #: Cells that are measured together: rows of one example share layers, and more cells mean more to lose when stopped.
@@ -25,13 +29,29 @@ _TOGETHER = 16
 
 
 @dataclass(frozen=True)
+class CellTuning:
+    """How the model of a cell is tuned after pruning and before it is measured.
+
+    Attributes:
+        languages: Languages to train on; the data set has the splits `train` and `dev` of them.
+        settings: Settings of the training loop.
+        share: Share of the training examples of each language.
+    """
+
+    languages: tuple[str, ...]
+    settings: TuningSettings
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One measurement: a model under a mask on the examples of one language.
+    """One measurement: a model, pruned and tuned as stated, on the examples of one language.
 
     Attributes:
         language: The language.
         split: The split: never one that masks were chosen on.
         mask: The mask; None for the whole model.
+        tuning: Cut the masked heads out of a copy of the model and tune it; None to measure the model as it is.
         limit: The maximum number of examples, the first ones; None for all.
         only: Places of the examples to measure among these; None for all of them.
     """
@@ -41,6 +61,7 @@ class Cell:
     mask: HeadMask | None = None
     limit: int | None = None
     only: tuple[int, ...] | None = None
+    tuning: CellTuning | None = None
 
 
 class Grid:
@@ -85,12 +106,35 @@ class Grid:
         return found if cell.only is None else [found[place] for place in cell.only]
 
     def _compute(self, cells: Sequence[Cell], keys: dict[Cell, str]) -> None:
-        """Measure cells of one language together, and keep them."""
-        judge, full = self._judge(cells[0]), HeadMask.full(self.setting.heads)
-        every = range(len(judge.examples))
-        found = judge.measure([cell.mask or full for cell in cells], [cell.only or every for cell in cells])
-        for cell, statistics in zip(cells, found.statistics, strict=True):
+        """Measure a group of cells and keep them: those of one tuned model, or of one language under masks."""
+        if cells[0].tuning is not None:
+            model = self._tuned(cells[0].mask, cells[0].tuning)
+            found = [self._measure_tuned(model, cell) for cell in cells]
+        else:
+            judge, full = self._judge(cells[0]), HeadMask.full(self.setting.heads)
+            every = range(len(judge.examples))
+            masks = [cell.mask or full for cell in cells]
+            found = list(judge.measure(masks, [cell.only or every for cell in cells]).statistics)
+        for cell, statistics in zip(cells, found, strict=True):
             self.journal.record(keys[cell], 0, {"statistics": statistics}, first_draw=0, draws=0)
+
+    def _tuned(self, mask: HeadMask | None, tuning: CellTuning) -> Any:
+        """A copy of the model without the masked heads, tuned."""
+        model = copy.deepcopy(self.setting.model)
+        if mask is not None:
+            model = shrink(model, mask, inplace=True)
+        data, languages = self.setting.dataset, tuning.languages
+        return tune(
+            model, self.setting.tokenizer, data, self.task, languages, settings=tuning.settings, share=tuning.share
+        ).model
+
+    def _measure_tuned(self, model: Any, cell: Cell) -> Array:
+        """The statistics of a tuned model on the examples of a cell."""
+        known, heads = self._judge(cell), find_heads(model)
+        judge = dataclasses.replace(known, model=model, heads=heads)
+        every = range(len(judge.examples))
+        [found] = judge.measure([HeadMask.full(heads)], [cell.only or every]).statistics
+        return found
 
     def _judge(self, cell: Cell) -> MaskJudge:
         """What measures masks on the examples of a cell; these are encoded once."""
@@ -107,7 +151,15 @@ class Grid:
         """The name of a measurement: a hash of the weights, the mask and the examples themselves."""
         mask = (cell.mask.kind, sorted(cell.mask.off)) if cell.mask is not None else ("heads", [])
         examples = [dataclasses.astuple(example) for example in self.examples(cell)]
-        return f"{cell.split} {cell.language} {hash_json((self._weights, mask, examples))}"
+        about: list[object] = [self._weights, mask, examples]
+        if cell.tuning is not None:
+            about += [dataclasses.asdict(cell.tuning), self._training_data(cell.tuning)]
+        return f"{cell.split} {cell.language} {hash_json(about)}"
+
+    def _training_data(self, tuning: CellTuning) -> str:
+        """A hash of the examples that a model is tuned on."""
+        splits = [self.setting.dataset.examples(code, name) for code in tuning.languages for name in ("train", "dev")]
+        return hash_json([dataclasses.astuple(example) for split in splits for example in split])
 
     @functools.cached_property
     def _weights(self) -> str | None:
@@ -115,10 +167,14 @@ class Grid:
 
 
 def _grouped(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Cells of the same examples together, at most `_TOGETHER` of them."""
-    groups: dict[tuple[str, str, int | None], list[Cell]] = {}
+    """Cells of one tuned model together, or of the same examples, at most `_TOGETHER` of these."""
+    groups: dict[object, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.language, cell.split, cell.limit), []).append(cell)
+        place = (cell.language, cell.split, cell.limit) if cell.tuning is None else (cell.mask, cell.tuning)
+        groups.setdefault(place, []).append(cell)
     for group in groups.values():
+        if group[0].tuning is not None:
+            yield group
+            continue
         for start in range(0, len(group), _TOGETHER):
             yield group[start : start + _TOGETHER]

@@ -1,0 +1,84 @@
+"""The grid: every cell is measured once, and is what measuring by hand gives."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwise import HeadMask, gated, shrink
+from headwise.engine.evaluation import MaskJudge, evaluate
+from headwise.runs import open_run
+from headwise.scoring import Setting, load_setting
+from headwise.studies.grid import Cell, CellTuning, Grid
+from headwise.tasks import Task
+from headwise.tuning import TuningSettings, tune
+from tests.scoring.world import save_data, save_model
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    folder = tmp_path_factory.mktemp("world")
+    save_data(folder / "data")
+    for dev in (folder / "data" / "ud").glob("*-dev.conllu"):
+        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    return load_setting(str(save_model(folder / "model")), "pos", str(folder / "data"))
+
+
+def by_hand(setting: Setting, model: object, language: str) -> np.ndarray:
+    assert isinstance(setting.task, Task)
+    return evaluate(model, setting.task, setting.dataset.examples(language, "test"), setting.tokenizer).statistics
+
+
+def test_a_cell_is_what_a_plain_evaluation_under_its_mask_gives(setting: Setting, tmp_path: Path) -> None:
+    masks = [HeadMask.without(setting.heads, off) for off in (["encoder.0.1"], ["encoder.1.0", "encoder.2.3"])]
+    cells = [Cell(language, "test", mask) for language in ("en", "sw") for mask in (None, *masks)]
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        found = Grid(setting, run.journal).measure([*cells, cells[0]])
+    assert list(found) == cells
+    for cell, statistics in found.items():
+        with gated(setting.model, cell.mask or HeadMask.full(setting.heads)):
+            assert np.array_equal(statistics, by_hand(setting, setting.model, cell.language))
+
+
+def test_some_examples_are_rows_of_all(setting: Setting, tmp_path: Path) -> None:
+    whole, some = Cell("en", "test"), Cell("en", "test", only=(2, 0))
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        found = Grid(setting, run.journal).measure([whole, some])
+    assert np.array_equal(found[some], found[whole][[2, 0]])
+
+
+def test_what_is_in_the_journal_is_not_measured_again(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [Cell("en", "test", HeadMask.without(setting.heads, [f"encoder.0.{head}"])) for head in range(4)]
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        first = Grid(setting, run.journal).measure(cells)
+        monkeypatch.setattr(MaskJudge, "measure", None)
+        again = Grid(setting, run.journal).measure(cells)
+    assert all(np.array_equal(first[cell], again[cell]) for cell in cells)
+
+
+def test_a_tuned_cell_is_pruned_tuned_and_measured_as_by_hand(setting: Setting, tmp_path: Path) -> None:
+    mask, settings = HeadMask.without(setting.heads, ["encoder.0.1", "encoder.2.2"]), TuningSettings(epochs=2)
+    tuning = CellTuning(("en",), settings)
+    cells = [Cell(language, "test", mask, tuning=tuning) for language in ("en", "sw")]
+    before = {name: weight.clone() for name, weight in setting.model.state_dict().items()}
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        found = Grid(setting, run.journal).measure(cells)
+    small = shrink(copy.deepcopy(setting.model), mask)
+    tuned = tune(small, setting.tokenizer, setting.dataset, setting.task, ("en",), settings=settings).model
+    for cell in cells:
+        assert np.array_equal(found[cell], by_hand(setting, tuned, cell.language))
+    assert all((weight == before[name]).all() for name, weight in setting.model.state_dict().items())
+
+
+def test_another_way_of_tuning_is_another_cell(setting: Setting, tmp_path: Path) -> None:
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        grid = Grid(setting, run.journal)
+        plain = Cell("en", "test")
+        others = [
+            Cell("en", "test", tuning=CellTuning(("en",), TuningSettings(epochs=1, seed=seed), share))
+            for seed, share in ((0, 1.0), (1, 1.0), (0, 0.5))
+        ]
+        assert len({grid._key(cell) for cell in (plain, *others)}) == 4
