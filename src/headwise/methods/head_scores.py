@@ -31,7 +31,6 @@ def make_scores(
 ) -> HeadScores:
     """The scores of a problem's players; a method that estimates something of its own passes its `estimand`."""
     kinds = list(problem.players.owners)
-    names, members = problem.players.names, problem.players.members(problem.heads)
     provenance = Provenance(
         method=method.name,
         version=method.version,
@@ -50,12 +49,12 @@ def make_scores(
         versions={name: version(name) for name in _LIBRARIES},
     )
     return HeadScores(
-        players=names,
+        players=problem.players.names,
         value=tuple(np.asarray(value, dtype=np.float64).tolist()),
         stderr=tuple(np.asarray(stderr, dtype=np.float64).tolist()),
         count=tuple(np.asarray(count, dtype=np.int64).tolist()),
         decision=tuple(decision),
         provenance=provenance,
         kind=kinds[0],
-        members=() if all(each == (name,) for name, each in zip(names, members, strict=True)) else members,
+        members=() if problem.players.single else problem.players.members(problem.heads),
     )

@@ -6,19 +6,19 @@ from headwise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.pruning.checkpoint import is_pruned, load_pruned, save_pruned
-    from headwise.pruning.export import Exported, export
+    from headwise.pruning.cutting import fold, shrink
+    from headwise.pruning.exporting import Exported, export
     from headwise.pruning.kinds import ExportKind
     from headwise.pruning.languages import LanguageMasks
-    from headwise.pruning.shrink import fold, shrink
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "checkpoint": ("is_pruned", "load_pruned", "save_pruned"),
-            "export": ("Exported", "export"),
+            "exporting": ("Exported", "export"),
             "kinds": ("ExportKind",),
             "languages": ("LanguageMasks",),
-            "shrink": ("fold", "shrink"),
+            "cutting": ("fold", "shrink"),
         },
     )
 

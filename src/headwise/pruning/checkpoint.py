@@ -21,7 +21,7 @@ from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.pooling import find_class
 from headwise.pruning.card import base_name, write_card
-from headwise.pruning.shrink import removed_heads, shrink
+from headwise.pruning.cutting import removed_heads, shrink
 
 MANIFEST = "headwise.json"
 #: Not `model.safetensors`: transformers would take that up and, told to ignore sizes, fill it with random weights.

@@ -19,7 +19,7 @@ from headwise.models.adapted import find_adapter
 from headwise.models.defaults import E5_SMALL, default_folder_of
 from headwise.models.sources import NameOrPath, find_file, first_line
 from headwise.pruning.checkpoint import MANIFEST
-from headwise.pruning.shrink import removed_heads, shrink
+from headwise.pruning.cutting import removed_heads, shrink
 from headwise.tasks import Task, find_task, labels_of
 from headwise.tasks.dispatch import TEXT_TASKS, fit_to, task_of
 from headwise.tasks.protocol import AnyTask

@@ -11,8 +11,8 @@ from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.masks import HeadMask
 from headwise.pruning.checkpoint import save_pruned
+from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
-from headwise.pruning.shrink import fold, shrink
 
 
 @dataclass(frozen=True)
