@@ -26,7 +26,7 @@ def test_the_value_of_a_refined_mask_is_the_last_that_was_kept(problem: Problem)
     found = refine_mask(problem, start)
     assert found.verdict == "refined"
     index = np.arange(len(problem.examples))
-    values = problem.engine().values(np.tile(found.mask.on, (len(index), 1)), index)
+    values = problem.engine().values(np.tile(found.mask.on, (len(index), 1)), index).values
     assert float(values.mean()) == pytest.approx([step.value for step in found.steps if step.kept][-1], abs=1e-5)
     assert found.mask.language == "en"
     assert found.mask.fingerprint == problem.heads.fingerprint

@@ -199,7 +199,8 @@ def _random_places(plan: TargetedPlan, seed: int, count: int) -> list[int] | Non
     """The test examples that a random mask is judged on, None for all."""
     if plan.random_examples is None or plan.random_examples >= count:
         return None
-    return np.sort(np.random.default_rng([seed, 11]).permutation(count)[: plan.random_examples]).tolist()
+    order = np.random.default_rng([seed, 11]).permutation(count)
+    return [int(place) for place in np.sort(order[: plan.random_examples])]
 
 
 def random_mask(scores: HeadScores, heads: HeadMap, count: int, seed: int) -> HeadMask:
