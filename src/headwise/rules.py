@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from headwise.errors import HeadwiseError
-from headwise.heads import HeadMap, Players
+from headwise.heads import HeadMap, PlayerKind
 from headwise.masks import HeadMask
 from headwise.scores import HeadScores
 from headwise.stats import bh, chance_below
@@ -111,7 +111,7 @@ def lowest_share_mask(scores: HeadScores, heads: HeadMap, share: float) -> HeadM
 
 
 def mask_without(
-    heads: HeadMap, names: Iterable[str], kind: Players = "heads", language: str | None = None
+    heads: HeadMap, names: Iterable[str], kind: PlayerKind = "heads", language: str | None = None
 ) -> HeadMask:
     """The mask of a model with players off; a group of heads that share their keys (`decoder.3.kv1`) is all of them.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.masks import describe_shape
 from headwise.stats.multiple import Decision
 from headwise.stats.ranks import Correlation, SignAgreement, clear, jaccard, sign_agreement, spearman
@@ -148,7 +148,7 @@ class HeadScores:
     count: tuple[int, ...]
     decision: tuple[Decision, ...]
     provenance: Provenance
-    kind: Players = "heads"
+    kind: PlayerKind = "heads"
 
     def __post_init__(self) -> None:
         sizes = {name: len(getattr(self, name)) for name in ("players", "value", "stderr", "count", "decision")}
@@ -247,7 +247,7 @@ class HeadScores:
     def from_dict(cls, data: Mapping[str, Any]) -> "HeadScores":
         """The scores that `to_dict` described."""
         rows = data["rows"]
-        if data["players"] not in get_args(Players):
+        if data["players"] not in get_args(PlayerKind):
             raise ValueError(f"players = {data['players']!r}")
         return cls(
             players=tuple(str(row["player"]) for row in rows),

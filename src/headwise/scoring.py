@@ -19,7 +19,7 @@ from headwise.data.opening import open_dataset
 from headwise.engine import EngineSettings, PlayerSet, encode_examples, kv_groups, players_of
 from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
-from headwise.heads import HeadMap, Players, find_heads, hash_weights
+from headwise.heads import HeadMap, PlayerKind, find_heads, hash_weights
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Estimand, Method, Problem, find_method, method_class, run_method
 from headwise.models import load_model, load_tokenizer
@@ -258,7 +258,7 @@ def find_estimand(name: str) -> Estimand:
 
 def find_players(heads: HeadMap, name: str) -> PlayerSet:
     """The players of a name of `PLAYERS`."""
-    return kv_groups(heads) if name == "kv" else players_of(heads, cast(Players, name))
+    return kv_groups(heads) if name == "kv" else players_of(heads, cast(PlayerKind, name))
 
 
 def _require(option: str, value: str, known: Sequence[str]) -> None:
@@ -312,7 +312,7 @@ def _score_each(
             )
         _save(scores, problem.heads, run.folder, f"{language}.json")
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
-        show(plan.budget, plan.budget, rounds.word)
+        show(plan.budget, plan.budget, rounds.status)
         yield language, LanguageScores(scores, found.seconds, len(problem.examples), problem.examples.cut, finished)
 
 
