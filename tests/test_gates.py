@@ -7,7 +7,7 @@ import torch
 
 from headwise import HeadMask, HeadwiseError, find_heads, fold, gated, shrink
 from headwise.errors import MaskMismatchError
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from tests.families import (
     BY_NAME,
     Case,
@@ -20,12 +20,12 @@ from tests.families import (
     uneven_mask,
 )
 
-KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
+KINDS: tuple[PlayerKind, ...] = ("heads", "ffn", "layers")
 
 
 @pytest.mark.parametrize("players", KINDS)
 @torch.no_grad()
-def test_gates_of_one_change_nothing(case: Case, players: Players) -> None:
+def test_gates_of_one_change_nothing(case: Case, players: PlayerKind) -> None:
     model, inputs = case.build(), inputs_for(case)
     plain = outputs_of(model, inputs)
     with no_trace_left(model), gated(model, torch.ones(len(find_heads(model).players(players))), players):
@@ -45,7 +45,7 @@ def test_a_gate_of_zero_equals_zeroed_output_columns(case: Case) -> None:
 
 @pytest.mark.parametrize("players", KINDS)
 @torch.no_grad()
-def test_each_row_runs_under_its_own_gates(case: Case, players: Players) -> None:
+def test_each_row_runs_under_its_own_gates(case: Case, players: PlayerKind) -> None:
     model, inputs = case.build(), inputs_for(case)
     gates = torch.rand(3, len(find_heads(model).players(players)), generator=torch.Generator().manual_seed(5))
     gates[0] = (gates[0] > 0.5).float()
@@ -58,7 +58,7 @@ def test_each_row_runs_under_its_own_gates(case: Case, players: Players) -> None
 
 
 @pytest.mark.parametrize("players", KINDS)
-def test_gradients_reach_every_gate(case: Case, players: Players) -> None:
+def test_gradients_reach_every_gate(case: Case, players: PlayerKind) -> None:
     model, inputs = case.build(), inputs_for(case)
     gates = torch.full((3, len(find_heads(model).players(players))), 0.7, requires_grad=True)
     with gated(model, gates, players):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import HeadwiseError
-from headwise.heads import HeadMap, Players, base_model, find_heads
+from headwise.heads import HeadMap, PlayerKind, base_model, find_heads
 from headwise.masks import HeadMask
 
 
@@ -16,7 +16,7 @@ from headwise.masks import HeadMask
 def gated(
     model: nn.Module,
     gates: HeadMask | Tensor,
-    players: Players = "heads",
+    players: PlayerKind = "heads",
     heads: HeadMap | None = None,
 ) -> Iterator[None]:
     """Run a model under gates.
@@ -70,7 +70,7 @@ def gated(
 
 
 @contextmanager
-def attach_gates(base: nn.Module, heads: HeadMap, players: Players, rows: "Rows") -> Iterator[None]:
+def attach_gates(base: nn.Module, heads: HeadMap, players: PlayerKind, rows: "Rows") -> Iterator[None]:
     """Hook gates onto a transformers model without further checks: the bare mechanism of `gated`."""
     with ExitStack() as stack:
         for module, hook in _make_hooks(base, heads, players, rows):
@@ -176,7 +176,7 @@ class _LayerGate(_Hook):
         return (mixed, *output[1:]) if isinstance(output, tuple) else mixed
 
 
-def _make_hooks(base: Any, heads: HeadMap, players: Players, rows: Rows) -> Iterator[tuple[nn.Module, _Hook]]:
+def _make_hooks(base: Any, heads: HeadMap, players: PlayerKind, rows: Rows) -> Iterator[tuple[nn.Module, _Hook]]:
     if players == "heads":
         for site, columns in heads.spans():
             if site.heads:

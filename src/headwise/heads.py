@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headwise.architectures import FAMILIES, BlockRow, Family, Projection, SiteRow, Stack, known_model_types
 from headwise.errors import HeadwiseError, UnknownFamilyError
 
-Players = Literal["heads", "ffn", "layers"]
+PlayerKind = Literal["heads", "ffn", "layers"]
 
 #: Attribute of `model.config` that records which heads `shrink` has cut out, by site.
 PRUNED_ATTRIBUTE = "headwise_pruned"
@@ -99,7 +99,7 @@ class HeadMap:
     layers: tuple[Block, ...]
     fingerprint: str | None
 
-    def players(self, kind: Players = "heads") -> tuple[str, ...]:
+    def players(self, kind: PlayerKind = "heads") -> tuple[str, ...]:
         """The names of all players of a kind, in order."""
         match kind:
             case "heads":

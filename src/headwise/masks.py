@@ -12,7 +12,7 @@ from torch import Tensor
 from headwise.display import html_grid, shorten
 from headwise.errors import HeadwiseError, MaskMismatchError
 from headwise.files import read_json, write_json
-from headwise.heads import HeadMap, Players
+from headwise.heads import HeadMap, PlayerKind
 
 _FORMAT = "headwise-mask"
 _VERSION = 1
@@ -45,7 +45,7 @@ class HeadMask:
 
     players: tuple[str, ...]
     on: tuple[bool, ...]
-    kind: Players = "heads"
+    kind: PlayerKind = "heads"
     model: str = ""
     fingerprint: str | None = None
     language: str | None = None
@@ -57,14 +57,14 @@ class HeadMask:
             )
 
     @classmethod
-    def full(cls, heads: HeadMap, kind: Players = "heads", language: str | None = None) -> "HeadMask":
+    def full(cls, heads: HeadMap, kind: PlayerKind = "heads", language: str | None = None) -> "HeadMask":
         """The mask of a model with everything on."""
         players = heads.players(kind)
         return cls(players, (True,) * len(players), kind, heads.model, heads.fingerprint, language)
 
     @classmethod
     def without(
-        cls, heads: HeadMap, off: Iterable[str], kind: Players = "heads", language: str | None = None
+        cls, heads: HeadMap, off: Iterable[str], kind: PlayerKind = "heads", language: str | None = None
     ) -> "HeadMask":
         """The mask of a model with the named players off, the others on.
 
@@ -143,7 +143,7 @@ class HeadMask:
         self.check(heads)
         return dataclasses.replace(self, model=heads.model, fingerprint=heads.fingerprint)
 
-    def _require(self, players: tuple[str, ...], kind: Players, fingerprint: str | None, model: str) -> None:
+    def _require(self, players: tuple[str, ...], kind: PlayerKind, fingerprint: str | None, model: str) -> None:
         if self.kind != kind or self.players != players:
             raise MaskMismatchError(
                 f"the mask is for {self.model or 'a model'} with {describe_shape(self.players)} ({self.kind}), "
@@ -183,8 +183,8 @@ class HeadMask:
     def from_dict(cls, data: Mapping[str, Any], source: str = "mask") -> "HeadMask":
         """The mask that `to_dict` described."""
         kind = data.get("players")
-        if kind not in get_args(Players):
-            raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(Players))}, not {kind!r}")
+        if kind not in get_args(PlayerKind):
+            raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(PlayerKind))}, not {kind!r}")
         players = ungroup_players(data.get("shape"), f"{source}: 'shape'")
         for field in ("fingerprint", "language"):
             if not isinstance(data.get(field), str | None):
@@ -195,7 +195,7 @@ class HeadMask:
         return cls(
             players=players,
             on=tuple(name not in off for name in players),
-            kind=cast(Players, kind),
+            kind=cast(PlayerKind, kind),
             model=str(data.get("model") or ""),
             fingerprint=data.get("fingerprint"),
             language=data.get("language"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwise import HeadwiseError, find_heads, gated
 from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
 from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, generation_game
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
@@ -88,7 +88,7 @@ def test_bfloat16_is_nearly_the_same(name: str) -> None:
     st.sampled_from(["heads", "ffn", "layers"]),
 )
 def test_any_rows_any_batch_size_any_players(
-    name: str, seed: int, rows: int, budget: int, reuse: bool, kind: Players
+    name: str, seed: int, rows: int, budget: int, reuse: bool, kind: PlayerKind
 ) -> None:
     case = BY_NAME[name]
     model = case.build()

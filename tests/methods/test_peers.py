@@ -173,4 +173,4 @@ def test_a_missing_package_is_named(peer: Peer, monkeypatch: pytest.MonkeyPatch)
 def test_peers_share_their_rounds() -> None:
     rounds = PeerRounds(Captum(units=500, examples_per_coalition=100), simulate(examples=20), 0)
     assert rounds.next_units == 500  # 25 coalitions of all 20 examples
-    assert rounds.word == "nothing yet"
+    assert rounds.status == "nothing yet"

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from headwise import HeadwiseError
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.report import Report
 from headwise.report.grids import grids
 from headwise.report.languages import clustered
@@ -127,7 +127,7 @@ def test_values_that_are_missing_or_without_error_say_so() -> None:
     ("name", "kind"),
     [("encoder.0.99999999", "heads"), (f"encoder.{'9' * 5000}.0", "heads"), ("encoder.ffn.512", "ffn")],
 )
-def test_a_player_beyond_any_model_is_named(name: str, kind: Players) -> None:
+def test_a_player_beyond_any_model_is_named(name: str, kind: PlayerKind) -> None:
     with pytest.raises(HeadwiseError, match=f"'{name}' is no player of any model"):
         grids(("encoder.ffn.0" if kind == "ffn" else "encoder.0.0", name), kind)
 

@@ -10,13 +10,13 @@ import pytest
 from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.scores.rules import tells_likely
 from headwise.stats import Decision
 from tests.families import BY_NAME
 
 
-def scores_of(heads: HeadMap, players: tuple[str, ...], kind: Players = "heads") -> HeadScores:
+def scores_of(heads: HeadMap, players: tuple[str, ...], kind: PlayerKind = "heads") -> HeadScores:
     """The first player is harmful, the second helpful, and the values fall from there."""
     n = len(players)
     others: list[Decision] = ["undecided"] * (n - 2)
@@ -33,7 +33,7 @@ def test_the_rule_without_a_parameter_takes_exactly_the_harmful_ones() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ffn", "layers"])
-def test_blocks_and_layers_go_too(kind: Players) -> None:
+def test_blocks_and_layers_go_too(kind: PlayerKind) -> None:
     heads = find_heads(BY_NAME["bert"].build())
     mask = scores_of(heads, heads.players(kind), kind).mask("harmful")
     assert (mask.kind, mask.off) == (kind, heads.players(kind)[:1])

@@ -107,7 +107,7 @@ class DawdlerRounds:
         return float(DRAWS)
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         return f"{self.count} draws"
 
     def draw(self, first_draw: int) -> tuple[Mapping[str, NDArray[Any]], int]:

@@ -14,7 +14,7 @@ import torch
 from headwise import HeadMask, HeadwiseError, find_heads, gated
 from headwise.data.catalog import open_dataset
 from headwise.engine.evaluation import JudgedMasks, MaskJudge, evaluate
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.models import load_model, load_tokenizer
 from headwise.report import Curve
 from headwise.scoring import ScoringPlan
@@ -241,7 +241,7 @@ def test_tables_tell_areas_limits_and_best_points() -> None:
 def test_tables_name_what_was_removed() -> None:
     lines = (Curve("zh", "stars", (0, 5), (80.0, 40.0), (79.0, 39.0), (81.0, 41.0)),)
     for kind, noun in (("heads", "head"), ("ffn", "feed-forward block"), ("layers", "layer")):
-        scores = {"zh": replace(scores_of([1, 2], "++"), kind=cast(Players, kind))}
+        scores = {"zh": replace(scores_of([1, 2], "++"), kind=cast(PlayerKind, kind))}
         areas, limits, _, points = IterativeStudy(Path(), "accuracy", lines, scores, {}, ()).tables()
         assert f"no {noun} removed" in areas.title
         assert f"{noun}s removable" in limits.title

@@ -25,7 +25,7 @@ from headwise.engine.prefix import Level, find_levels, run_as_tree
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
-from headwise.heads import HeadMap, Players, find_heads
+from headwise.heads import HeadMap, PlayerKind, find_heads
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
@@ -151,7 +151,7 @@ class LocalEngine:
         return min(self.settings.token_budget or _default_budget(self._device), within)
 
     def _measure(
-        self, game: Game, pack: Pack, on: NDArray[Any], gates: dict[Players, Tensor], share: bool
+        self, game: Game, pack: Pack, on: NDArray[Any], gates: dict[PlayerKind, Tensor], share: bool
     ) -> tuple[Tensor, EngineCost]:
         """The statistics of a batch's rows, (rows, statistics), and what they cost."""
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Players: which gates are turned off together, and how deep in the model each of them is."""
+"""PlayerKind: which gates are turned off together, and how deep in the model each of them is."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from headwise.architectures import Stack
 from headwise.errors import HeadwiseError
-from headwise.heads import HeadMap, Players
+from headwise.heads import HeadMap, PlayerKind
 
-GATE_KINDS: tuple[Players, ...] = ("heads", "ffn", "layers")
+GATE_KINDS: tuple[PlayerKind, ...] = ("heads", "ffn", "layers")
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class PlayerSet:
     """
 
     names: tuple[str, ...]
-    owners: Mapping[Players, tuple[int, ...]]
+    owners: Mapping[PlayerKind, tuple[int, ...]]
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def gates(self, values: Tensor) -> dict[Players, Tensor]:
+    def gates(self, values: Tensor) -> dict[PlayerKind, Tensor]:
         """The gates of each kind, (rows, gates), given those of players, (rows, players)."""
         always = values.new_ones((len(values), 1))
         padded = torch.cat([values, always], dim=1).float()  # an owner of -1 is the last column
@@ -57,7 +57,7 @@ class PlayerSet:
                     found[owner].append(name)
         return tuple(map(tuple, found))
 
-    def collect(self, gradients: Mapping[Players, Tensor]) -> Tensor:
+    def collect(self, gradients: Mapping[PlayerKind, Tensor]) -> Tensor:
         """The gradients of players, (rows, players): of each the sum over its gates."""
         rows, device = next((len(each), each.device) for each in gradients.values())
         found = torch.zeros(rows, len(self) + 1, device=device)
@@ -67,13 +67,13 @@ class PlayerSet:
         return found[:, :-1]
 
 
-def players_of(heads: HeadMap, kind: Players = "heads") -> PlayerSet:
+def players_of(heads: HeadMap, kind: PlayerKind = "heads") -> PlayerSet:
     """Every head, feed-forward block or layer a player of its own."""
     names = heads.players(kind)
     return PlayerSet(names, {kind: tuple(range(len(names)))})
 
 
-def players_of_kinds(heads: HeadMap, kinds: Collection[Players]) -> PlayerSet:
+def players_of_kinds(heads: HeadMap, kinds: Collection[PlayerKind]) -> PlayerSet:
     """Every gate of several kinds as a player.
 
     Args:
@@ -81,7 +81,7 @@ def players_of_kinds(heads: HeadMap, kinds: Collection[Players]) -> PlayerSet:
         kinds: The kinds.
     """
     names: list[str] = []
-    owners: dict[Players, tuple[int, ...]] = {}
+    owners: dict[PlayerKind, tuple[int, ...]] = {}
     for kind in GATE_KINDS:
         if kind in kinds:
             owners[kind] = tuple(range(len(names), len(names) + len(heads.players(kind))))
@@ -118,7 +118,7 @@ def players_from_groups(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> 
             if member in owner:
                 raise HeadwiseError(f"{member} is in two groups, {list(groups)[owner[member]]!r} and {group!r}")
             owner[member] = index
-    owners: dict[Players, tuple[int, ...]] = {
+    owners: dict[PlayerKind, tuple[int, ...]] = {
         kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in GATE_KINDS
     }
     if owner:
@@ -137,7 +137,7 @@ def depths_of(heads: HeadMap, players: PlayerSet) -> NDArray[np.int64]:
     return found
 
 
-def _places(heads: HeadMap, kind: Players) -> list[tuple[Stack, int]]:
+def _places(heads: HeadMap, kind: PlayerKind) -> list[tuple[Stack, int]]:
     """Stack and number of the layer that each gate of a kind is in."""
     if kind == "heads":
         return [

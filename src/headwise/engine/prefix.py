@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwise.gates import Rows, attach_gates
-from headwise.heads import HeadMap, Players, base_model
+from headwise.heads import HeadMap, PlayerKind, base_model
 
 #: What layers are given that has no axis of rows.
 _NO_ROWS = frozenset({"rel_embeddings", "relative_pos"})
@@ -76,7 +76,7 @@ def find_levels(
 
 @contextmanager
 def run_as_tree(
-    model: nn.Module, heads: HeadMap, gates: Mapping[Players, Tensor], levels: Sequence[Level], examples: Level
+    model: nn.Module, heads: HeadMap, gates: Mapping[PlayerKind, Tensor], levels: Sequence[Level], examples: Level
 ) -> Iterator[None]:
     """Let a model run a batch as a tree, every row under its own gates.
 

@@ -121,7 +121,7 @@ class Rounds(Protocol):
         """Take in what a round found."""
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How it goes, in a few words."""
 
     def scores(self, units: float, seed: int) -> HeadScores:
@@ -233,5 +233,5 @@ def run_method(
         units, first_draw, number = units + float(arrays["units"]), first_draw + draws, number + 1
         seconds += float(arrays["seconds"])
         if progress is not None:
-            progress(units, budget.units, rounds.word)
+            progress(units, budget.units, rounds.status)
     return MethodRun(rounds, units, seconds, seed)

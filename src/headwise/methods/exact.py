@@ -17,7 +17,7 @@ from headwise.stats import Decision
 
 Array = NDArray[np.float64]
 
-#: Players that can be enumerated: 65,536 coalitions.
+#: PlayerKind that can be enumerated: 65,536 coalitions.
 MOST_PLAYERS = 16
 #: Rows that the engine is asked for at a time.
 _ROWS = 2**16
@@ -96,7 +96,7 @@ class ExactRounds:
         self.values = np.asarray(arrays["values"])
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """What is there."""
         return f"{2 ** len(self.problem.players)} coalitions"
 

@@ -69,7 +69,7 @@ class ScreenRounds:
         return self.engine.most_units(self.method.bases, gradients=True)
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How many coalitions there were."""
         return f"{self.sums.count} coalitions"
 

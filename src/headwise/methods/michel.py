@@ -66,7 +66,7 @@ class MichelRounds:
         return self.engine.most_units(min(self.method.examples, left), gradients=True)
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How many examples were seen."""
         return f"{self.sums.count} examples"
 

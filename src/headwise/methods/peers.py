@@ -259,7 +259,7 @@ class PeerRounds:
         self.asked, self.spent = self.asked + int(arrays["coalitions"]), self.spent + float(arrays["units"])
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How much there is."""
         return f"{self.asked} coalitions" if self.asked else "nothing yet"
 

@@ -129,7 +129,7 @@ class PermutationRounds:
         return decide(*self.test.e_values(best=True), error_rate=self.method.error_rate)
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How many players are decided."""
         return f"{len(self.problem.players) - self.decision.count('undecided')} decided"
 

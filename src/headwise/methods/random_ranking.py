@@ -45,7 +45,7 @@ class RandomRounds:
         return 0.0
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """What it is."""
         return "drawn"
 

@@ -59,7 +59,7 @@ class Stars:
             as rare as that could still turn its sign. Values of heads are often below 1/1000.
         bases: Bases with flips in a round, one in each block.
         gradients: Bases with a gradient in a block.
-        flips: Players flipped at a base.
+        flips: PlayerKind flipped at a base.
         confirm: Whether a harmful player must not be helpful by accuracy, where the game is a soft one.
     """
 
@@ -129,7 +129,7 @@ class StarRounds:
         return gradients + self.flip_engine.most_units(rows, shared=stars * (1 + flips))
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How many players are decided."""
         decided = sum(decision != "undecided" for decision in self.decisions())
         return f"{decided} of {len(self.problem.players)} decided"

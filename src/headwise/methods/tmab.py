@@ -117,7 +117,7 @@ class TmabRounds:
         self.moments = self.moments.update(arrays["players"], arrays["marginals"])
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """How many players have stopped."""
         return f"{int(self.stopped.sum())} decided"
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from headwise.errors import HeadwiseError
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.scores import HeadScores
 
 #: A difference with a P value below this one is marked.
 SIGNIFICANT = 0.05
 #: What one player of each kind is called.
-NOUNS: Mapping[Players, str] = {"heads": "head", "ffn": "feed-forward block", "layers": "layer"}
+NOUNS: Mapping[PlayerKind, str] = {"heads": "head", "ffn": "feed-forward block", "layers": "layer"}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwise.errors import HeadwiseError
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
 _HEAD = re.compile(r"(\w+)\.(\d+)\.(?:kv)?(\d+)")  # kv: all heads that share a key-value head
@@ -41,7 +41,7 @@ class Grid:
         return tuple(place for place in every if place not in self.places)
 
 
-def grids(players: tuple[str, ...], kind: Players) -> tuple[Grid, ...]:
+def grids(players: tuple[str, ...], kind: PlayerKind) -> tuple[Grid, ...]:
     """The maps of some players, in the order of their stacks.
 
     Raises:

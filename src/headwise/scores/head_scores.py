@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headwise.display import diverging_colour, html_grid
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
-from headwise.heads import Players
+from headwise.heads import PlayerKind
 from headwise.masks import HeadMask, describe_shape
 from headwise.scores.rules import FALSE_SHARE, likely_harmful, lowest_players, lowest_share, tells_likely
 from headwise.stats.multiple import Decision
@@ -157,7 +157,7 @@ class HeadScores:
     count: tuple[int, ...]
     decision: tuple[Decision, ...]
     provenance: Provenance
-    kind: Players = "heads"
+    kind: PlayerKind = "heads"
     members: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -330,7 +330,7 @@ class HeadScores:
     def from_dict(cls, data: Mapping[str, Any]) -> "HeadScores":
         """The scores that `to_dict` described."""
         rows = data["rows"]
-        if data["players"] not in get_args(Players):
+        if data["players"] not in get_args(PlayerKind):
             raise ValueError(f"players = {data['players']!r}")
         return cls(
             players=tuple(str(row["player"]) for row in rows),

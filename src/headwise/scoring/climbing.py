@@ -33,7 +33,7 @@ class RefinementPlan:
 
     Attributes:
         rounds: Passes over the examples, at most.
-        width: Players flipped at once, at first.
+        width: PlayerKind flipped at once, at first.
         examples: At most so many examples, drawn by the seed.
         seed: Seed of the draw.
 
@@ -56,7 +56,7 @@ class Step:
     """A mask that was tried.
 
     Attributes:
-        removed: Players that are off.
+        removed: PlayerKind that are off.
         value: The soft value of the examples under it.
         kept: Whether it was better than what was there before.
     """

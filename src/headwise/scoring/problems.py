@@ -9,7 +9,7 @@ from headwise.data.examples import Example
 from headwise.engine import EngineSettings, PlayerSet, kv_groups, players_of
 from headwise.errors import FieldError
 from headwise.games import GAMES, Game, find_game
-from headwise.heads import HeadMap, Players
+from headwise.heads import HeadMap, PlayerKind
 from headwise.methods import Estimand, Problem
 from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.setting import Setting, fingerprint_examples, load_setting
@@ -92,4 +92,4 @@ def find_estimand(name: str) -> Estimand:
 
 def find_players(heads: HeadMap, name: str) -> PlayerSet:
     """The players of a name of `PLAYERS`."""
-    return kv_groups(heads) if name == "kv" else players_of(heads, cast(Players, name))
+    return kv_groups(heads) if name == "kv" else players_of(heads, cast(PlayerKind, name))

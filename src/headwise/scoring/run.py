@@ -142,7 +142,7 @@ def score_languages(
         units = scores.provenance.units
         if finished:  # the rest of its budget will not be spent
             total -= plan.budget - units
-        _show(progress, language, spent, total, units, 0, rounds.word)
+        _show(progress, language, spent, total, units, 0, rounds.status)
         spent += units
         yield language, LanguageScores(scores, found.seconds, len(problem.examples), problem.examples.cut, finished)
 

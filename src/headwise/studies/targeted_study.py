@@ -52,7 +52,7 @@ class Outcome:
 
     Attributes:
         value: The metric on test data, in percent.
-        removed: Players that are off.
+        removed: PlayerKind that are off.
         test: How it differs from no mask.
     """
 
