@@ -1,10 +1,13 @@
 """CoNLL-U treebanks."""
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
 
+from headwise import HeadwiseError
+from headwise.data import conllu
 from headwise.data.conllu import entity_examples, pos_examples, read_conllu
 from headwise.data.examples import Sentence
 from tests.data.test_text import complaint
@@ -91,3 +94,11 @@ def test_version_1_tags_are_mapped_on_request(tmp_path: Path) -> None:
 def test_faults_are_named_with_their_line(tmp_path: Path, text: str, line: int | None, said: str) -> None:
     path = write(tmp_path, text)
     assert said in complaint(lambda: read_conllu(path), path, line)
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "conllu", None)
+    conllu._parser.cache_clear()
+    (tmp_path / "a.conllu").write_text("1\tw\t_\tNOUN\t_\t_\t0\troot\t_\t_\n")
+    with pytest.raises(HeadwiseError, match=r"need the package conllu: pip install 'headwise\[tasks\]'"):
+        read_conllu(tmp_path / "a.conllu")

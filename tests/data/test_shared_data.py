@@ -19,7 +19,7 @@ FOLDER = default_folder()
 ROOT = FOLDER or Path()
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(FOLDER is None, reason="no data folder: set HEADWISE_DATA to one like ../shared/data"),
+    pytest.mark.skipif(FOLDER is None, reason="no data folder: set HEADWISE_DATA"),
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if FOLDER and (FOLDER / "README.md").exists() else ""
 #: The tables' rows: file, then the cells, of which the last ones are counts.

@@ -11,6 +11,7 @@ from headwise.data.examples import PairExample, TextExample, WordExample
 from headwise.engine.evaluation import evaluate
 from headwise.tasks import find_task, labels_of
 from headwise.tasks.encoding import make_batch, pack_by_length
+from headwise.tasks.task import ENTITIES, UPOS
 from tests.families import BY_NAME
 
 
@@ -107,3 +108,10 @@ def test_sequences_are_evaluated_by_their_one_label(tokenizer: Any) -> None:
     texts = [TextExample(str(n), "the cat sat"[: 4 + n], "ab"[n % 2]) for n in range(6)]
     result = evaluate(model, find_task("intents", ("a", "b")), texts, tokenizer)
     assert result.statistics[:, 1].tolist() == [1.0] * 6
+
+
+def test_tags_and_entities_of_other_data_keep_their_labels() -> None:
+    assert find_task("pos", ("NOUN", "VERB")).labels == UPOS
+    assert find_task("pos", ("NN", "VB")).labels == ("NN", "VB")
+    assert find_task("ner", ("O", "B-PER", "I-PER")).labels == ENTITIES
+    assert find_task("ner", ("O", "B-DRUG", "I-DRUG")).labels == ("O", "B-DRUG", "I-DRUG")

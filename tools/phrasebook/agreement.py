@@ -3,7 +3,7 @@
 Usage: python -m tools.phrasebook.agreement --language de [--encoder] [--most 40]
 
 The tagger learns from nine tenths of the sentences of all treebanks of the language in the data folder's `ud/`
-(HEADWISE_DATA, else `../shared/data`): an averaged perceptron in seconds, or with `--encoder` the multilingual encoder
+(HEADWISE_DATA): an averaged perceptron in seconds, or with `--encoder` the multilingual encoder
 in minutes, which has seen the phrasebook's words elsewhere where the treebank has not. Printed are its accuracy on the
 other tenth, its agreement with the phrasebook and the disagreements, the surest first: those that follow a convention
 of the treebank are mistakes to mend.
