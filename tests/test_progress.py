@@ -94,7 +94,11 @@ def test_a_terminal_without_rich_gets_lines(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_notebook_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     display = ModuleType("IPython.display")
-    note = lambda data, **_: shown.append(data["text/plain"]) or SimpleNamespace(update=note)  # noqa: E731
+
+    def note(data: dict[str, str], **_: object) -> SimpleNamespace:
+        shown.append(data["text/plain"])
+        return SimpleNamespace(update=note)
+
     display.display = note  # type: ignore[attr-defined]
     package = ModuleType("IPython")
     package.get_ipython = type("ZMQInteractiveShell", (), {})  # type: ignore[attr-defined]

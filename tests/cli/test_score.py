@@ -79,7 +79,7 @@ def test_the_output_tells_what_is_likely_harmful_and_what_to_do_next(
     result = shown(capsys)
     row = result["languages"]["en"]
     scores = HeadScores.load(tmp_path / "a run" / "scores" / "en.json")
-    off = likely_mask(scores, find_heads(load_model(world[1]))).off
+    off = likely_mask(scores, find_heads(load_model(str(world[1])))).off
     assert off
     assert sorted(row["likely_harmful"]) == sorted(off)
     assert len(row["harmful"]) < len(off)

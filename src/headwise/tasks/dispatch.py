@@ -117,10 +117,10 @@ def measure(
             found = evaluate_translation(model, task, examples, tokenizer, progress=progress)
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
-            found = perplexity(model, texts_of(examples), tokenizer, task.window)
+            result = perplexity(model, texts_of(examples), tokenizer, task.window)
             if progress is not None:
                 progress(len(examples))
-            return Measurement((found,))
+            return Measurement((result,))
         case Task():
             return Measurement((evaluate(model, task, examples, tokenizer, progress),))
     raise HeadwiseError(f"there is no way to measure the task {task.name!r}")
