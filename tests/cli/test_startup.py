@@ -29,7 +29,7 @@ MISTAKES = [["score"], ["ls", "planets"], ["eval", "m", "--task", "pos", "--data
 
 def start(arguments: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, cwd=folder, timeout=60
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, cwd=folder, timeout=300
     )
 
 

@@ -40,7 +40,8 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+# Plain help: rich's boxes take as long to import as all the rest.
+app = typer.Typer(cls=_Commands, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.command(name="data")(data_command)
 app.command(name="eval")(evaluate_command)
