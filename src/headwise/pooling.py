@@ -28,11 +28,13 @@ class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ign
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         """Logits of each row, (rows, labels)."""
-        hidden = self.bert(input_ids, attention_mask=attention_mask, **kwargs).last_hidden_state
+        output = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **kwargs)
+        hidden = output.last_hidden_state
         weights = (
             torch.ones_like(hidden[..., :1]) if attention_mask is None else attention_mask[..., None].to(hidden.dtype)
         )

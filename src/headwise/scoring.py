@@ -231,7 +231,7 @@ def _game(name: str, task: AnyTask) -> Game:
 
 
 def fingerprint_examples(examples: Sequence[Example], encoded: Sequence[Encoded]) -> str:
-    """A hash of examples as a model reads them: their ids, tokens and labels.
+    """A hash of examples as a model reads them: their ids, tokens, labels and extra inputs that are not all 0.
 
     Example:
         >>> from headwise.data.examples import TextExample
@@ -240,8 +240,7 @@ def fingerprint_examples(examples: Sequence[Example], encoded: Sequence[Encoded]
     """
     digest = hashlib.sha256()
     for example, each in zip(examples, encoded, strict=True):
-        parts = [getattr(each, part.name) for part in dataclasses.fields(each)]
-        digest.update(json.dumps([example.id, *parts]).encode())
+        digest.update(json.dumps([example.id, *each.content()]).encode())
     return digest.hexdigest()[:16]
 
 

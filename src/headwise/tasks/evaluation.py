@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Batch, Encoded, pack_by_length
+from headwise.tasks.encoding import Batch, Encoded, pack_by_length, pad_id_of
 from headwise.tasks.metrics import Array, bootstrap_interval
 from headwise.tasks.task import Task
 
@@ -56,7 +56,7 @@ def evaluate(
         progress: Called with the number of examples done after each batch.
     """
     encoded, cut = task.encode(examples, tokenizer)
-    predicted = predict(model, task, encoded, tokenizer.pad_token_id, progress)
+    predicted = predict(model, task, encoded, pad_id_of(tokenizer), progress)
     gold = [[task.labels[label] for label in item.gold] for item in encoded]
     statistics = np.stack([task.metric.statistics(p, g) for p, g in zip(predicted, gold, strict=True)])
     low, high = bootstrap_interval(statistics, task.metric.value)

@@ -16,7 +16,7 @@ from headwise.data.examples import Example
 from headwise.errors import HeadwiseError, require_whole
 from headwise.heads import base_model
 from headwise.masks import HeadMask
-from headwise.tasks.encoding import Encoded, pack_by_length
+from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.evaluation import evaluate
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
@@ -117,7 +117,7 @@ def tune(
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
     encoded = _labelled(task.encode(train, tokenizer)[0])
-    run = _Run(model, task, encoded, tokenizer.pad_token_id or 0, settings, progress)
+    run = _Run(model, task, encoded, pad_id_of(tokenizer), settings, progress)
     start = 0
     if state_folder is not None:
         run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
