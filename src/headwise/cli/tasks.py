@@ -232,7 +232,7 @@ def _to_tune(
 def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
     """An encoder with a new head for the task."""
     if is_default(model):
-        return add_head(default_folder_of(model), task.kind, task.labels, mean_pooling=True)
+        return add_head(default_folder_of(model), task.kind, task.labels)
     if (adapter := find_adapter(model)) is not None:
         raise HeadwiseError(f"{model}: an adapter is tuned already: tune its base {adapter.base} instead")
     return add_head(model, task.kind, task.labels, trust_remote_code=trust_remote_code)
