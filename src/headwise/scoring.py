@@ -62,7 +62,9 @@ class ScoringPlan:
         seed: Seed of all draws.
         limit: At most so many examples of each language, the first ones; None for all.
         piece: Which piece of a word carries its label.
-        bfloat16: Compute in bfloat16 where that is safe.
+        bfloat16: Compute in bfloat16 where that is safe (autocast).
+        device: Where the model runs, one of `headwise.models.DEVICES`. It is not part of a run's config.
+        dtype: The type of the model's weights, one of `headwise.models.DTYPES`.
 
     Raises:
         HeadwiseError: The limit is no whole number of at least 1.
@@ -83,6 +85,8 @@ class ScoringPlan:
     limit: int | None = None
     piece: str = "text"
     bfloat16: bool = False
+    device: str = "auto"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.limit is not None:
@@ -180,10 +184,10 @@ def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
     """
     config = read_config(Path(folder))
     names = {part.name for part in dataclasses.fields(ScoringPlan)}
-    if missing := sorted(names - config.keys()):
+    if missing := sorted(names - config.keys() - {"device", "dtype"}):  # runs of earlier versions have no dtype
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
     languages = ",".join(languages_of(config, Path(folder)))
-    return ScoringPlan(**{**{name: config[name] for name in names}, "languages": languages})
+    return ScoringPlan(**{**{name: config[name] for name in names if name in config}, "languages": languages})
 
 
 def make_problems(plan: ScoringPlan, trust_remote_code: bool = False) -> tuple[dict[str, Problem], tuple[str, ...]]:
@@ -198,7 +202,7 @@ def make_problems(plan: ScoringPlan, trust_remote_code: bool = False) -> tuple[d
     _require("--piece", plan.piece, get_args(Piece))
     dataset = open_dataset(plan.data, plan.task)
     examples, note = choose_examples(dataset, language_codes(plan.languages, dataset), plan.split, plan.limit)
-    model = load_model(plan.model, trust_remote_code)
+    model = load_model(plan.model, trust_remote_code, device=plan.device, dtype=plan.dtype)
     tokenizer = load_tokenizer(plan.model, trust_remote_code)
     if tokenizer is None:
         raise HeadwiseError(f"{plan.model}: comes without a tokenizer: choose a model that has one")
@@ -275,11 +279,13 @@ def _options(plan: ScoringPlan) -> dict[str, Any]:
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
-    """The plan with all that it left open, and what identifies the model and the examples."""
+    """The plan with the defaults filled in, and what identifies the model and the examples; not the device."""
     first = next(iter(problems.values()))
     options = dataclasses.asdict(cast(Any, method))
+    asked = dataclasses.asdict(plan)
+    del asked["device"]
     return {
-        **dataclasses.asdict(plan),
+        **asked,
         "languages": list(problems),
         "options": {name: value for name, value in options.items() if name != "name"},
         "version": version_of(method),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
@@ -53,6 +53,8 @@ def score_command(
     bfloat16: Annotated[
         bool, typer.Option("--bfloat16", help="Compute in bfloat16: faster where the hardware multiplies it natively.")
     ] = False,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/MODEL-TASK-METHOD unless told.")] = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
@@ -76,7 +78,10 @@ def score_command(
         limit=limit,
         piece=piece,
         bfloat16=bfloat16,
+        device=device,
+        dtype=dtype,
     )
+    show_device(device, dtype)
     with show_resumable("scoring") as advance:
         found = run_scoring(plan, out, seconds, trust_remote_code, advance)
     if as_json:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.targets import check_target
@@ -25,7 +25,7 @@ from headwise.files import new_folder
 from headwise.gates import gated
 from headwise.heads import PRUNED_ATTRIBUTE, find_heads
 from headwise.masks import HeadMask
-from headwise.models import add_head, is_default, load_model, load_tokenizer
+from headwise.models import add_head, choose_device, choose_dtype, is_default, load_model, load_tokenizer
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import default_folder_of
 from headwise.pruning import save_pruned
@@ -72,16 +72,20 @@ def evaluate_command(
         int | None, typer.Option("--beams", min=1, help="Beams of the search (translation); 1 unless told.")
     ] = None,
     window: Window = None,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Measure a model on a task, language by language."""
+    show_device(device, dtype)
     with _stoppable():
         dataset = open_dataset(data, task)
         _check_used(task, beams, window)
         side, wanted = _piece(piece), _mask(mask)
         examples = _examples(dataset, language_codes(languages, dataset), split)
-        loaded, tokenizer = load_model(model, trust_remote_code), _tokenizer(model, trust_remote_code)
+        loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
+        tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
         check_tokenizer(chosen, tokenizer)
         with _under(loaded, wanted, other_weights):
@@ -113,6 +117,8 @@ def tune_command(
         int, typer.Option("--patience", min=0, help="Stop after so many epochs without gain; 0 never stops.")
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1)] = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all that is in the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
@@ -120,6 +126,7 @@ def tune_command(
     """Tune a model on a task and save it as an ordinary checkpoint; the same command goes on where it stopped."""
     target = check_target(out, {"the model": Path(model), "the data": Path(data), "the mask": mask}, overwrite)
     _check_used(task, None, window)
+    show_device(device, dtype)
     settings = TuneSettings(
         epochs=epochs,
         learning_rate=learning_rate,
@@ -133,7 +140,8 @@ def tune_command(
         side, wanted = _piece(piece), _mask(mask)
         train, dev = _to_learn_from(open_dataset(data, task), train_languages)
         torch.manual_seed(seed)  # a new head is drawn: the same when the run goes on
-        loaded, chosen = _to_tune(model, task, labels_of(train), side, window, trust_remote_code)
+        loaded, chosen = _to_tune(model, task, labels_of(train), side, window, trust_remote_code, dtype)
+        loaded.to(choose_device(device))
         tokenizer = _tokenizer(model, trust_remote_code)
         check_tokenizer(chosen, tokenizer)
         state = target.with_name(f".{target.name}.tuning")
@@ -218,24 +226,31 @@ def _tokenizer(model: str, trust_remote_code: bool) -> Any:
 
 
 def _to_tune(
-    model: str, task: str, labels: tuple[str, ...], piece: Piece, window: int | None, trust_remote_code: bool
+    model: str,
+    task: str,
+    labels: tuple[str, ...],
+    piece: Piece,
+    window: int | None,
+    trust_remote_code: bool,
+    dtype: str,
 ) -> tuple[Any, AnyTask]:
-    """The model to tune and its task: an encoder gets a new head, a model that writes is taken as it is."""
+    """The model to tune and its task: an encoder gets a new head, a model for text is tuned as it is."""
     if task in TEXT_TASKS:
-        loaded = load_model(model, trust_remote_code, dtype=torch.float32)
+        loaded = load_model(model, trust_remote_code, dtype=dtype)
         return loaded, task_of(loaded, task, piece, window=window)
     chosen = find_task(task, labels, piece)
-    loaded = _with_head(model, chosen, trust_remote_code)
+    loaded = _with_head(model, chosen, trust_remote_code, dtype)
     return loaded, fit_to(chosen, loaded)
 
 
-def _with_head(model: str, task: Task, trust_remote_code: bool) -> Any:
+def _with_head(model: str, task: Task, trust_remote_code: bool, dtype: str) -> Any:
     """An encoder with a new head for the task."""
     if is_default(model):
-        return add_head(default_folder_of(model), task.kind, task.labels)
+        return add_head(default_folder_of(model), task.kind, task.labels, dtype=choose_dtype(dtype))
     if (adapter := find_adapter(model)) is not None:
         raise HeadwiseError(f"{model}: an adapter is tuned already: tune its base {adapter.base} instead")
-    return add_head(model, task.kind, task.labels, trust_remote_code=trust_remote_code)
+    weights = choose_dtype(dtype)
+    return add_head(model, task.kind, task.labels, trust_remote_code=trust_remote_code, dtype=weights)
 
 
 def _save(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:

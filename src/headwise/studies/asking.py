@@ -14,9 +14,10 @@ _OPTION = re.compile(rf"--({'|'.join(each.name for each in dataclasses.fields(Sc
 
 
 def plan_config(plan: Any) -> dict[str, object]:
-    """What a study's measurements depend on, flat: the budget of its scoring may grow."""
+    """Everything that a study's measurements depend on, as one flat dict; the device is not part of it."""
     whole = dataclasses.asdict(plan)
     scoring = whole.pop("scoring")
+    del scoring["device"]
     return {**whole, **scoring}
 
 

@@ -96,8 +96,7 @@ def run_iterative(plan: IterativePlan, out: str | os.PathLike[str], progress: Ad
     config = {"study": "iterative", **plan_config(plan), "languages": languages}
     with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
         scored = {ranking: _score(plan, ranking, folder, progress) for ranking in plan.rankings}
-        names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
-        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
+        bench = open_bench(plan.scoring, plan.test_split, run.journal, plan.limit_test)
         lines = _measure(plan, bench, scored, progress)
     main = scored[plan.scoring.method][0]
     seconds = {language: each.seconds for language, each in main.languages.items()}

@@ -89,8 +89,7 @@ def run_targeted(plan: TargetedPlan, out: str | os.PathLike[str], progress: Adva
     config = {"study": "targeted", **plan_config(plan), "languages": languages}
     with open_run(folder, config, settled=(folder / FIGURES).exists()) as run:
         scored = score_heads(plan.scoring, folder / SCORING, progress)
-        names = (plan.scoring.model, plan.scoring.task, plan.scoring.data)
-        bench = open_bench(*names, plan.test_split, plan.scoring.piece, run.journal, plan.limit_test)
+        bench = open_bench(plan.scoring, plan.test_split, run.journal, plan.limit_test)
         masks = choose_masks(plan, bench.heads, scored, run.journal, progress)
         found = {}
         for done, (language, scores) in enumerate(scored.scores.items()):

@@ -87,19 +87,26 @@ class Bench:
         return bootstrap_bands(measured, cast(Callable[[Array], Array], self.task.metric.value), resamples)
 
 
-def open_bench(
-    model: str, task: str, data: str, split: str, piece: str, journal: Journal, limit: int | None = None
-) -> Bench:
-    """A bench of a model and data by name.
+def open_bench(scoring: ScoringPlan, split: str, journal: Journal, limit: int | None = None) -> Bench:
+    """The model and the data of a plan, to judge masks on.
+
+    Args:
+        scoring: The plan.
+        split: The split to judge on.
+        journal: Where measurements are kept.
+        limit: At most this number of examples of each language; None for all.
 
     Raises:
-        HeadwiseError: The model or the data do not exist, or the task is not one of labels.
+        HeadwiseError: The model or the data do not exist, or the task has no labels.
     """
-    loaded, tokenizer = load_model(model), load_tokenizer(model)
-    found = task_of(loaded, task, cast(Piece, piece))
+    loaded = load_model(scoring.model, device=scoring.device, dtype=scoring.dtype)
+    tokenizer = load_tokenizer(scoring.model)
+    found = task_of(loaded, scoring.task, cast(Piece, scoring.piece))
     if not isinstance(found, Task) or tokenizer is None:
-        raise HeadwiseError(f"studies take models with a classifier and a tokenizer, not {model} for {task}")
-    dataset = open_dataset(data, task)
+        raise HeadwiseError(
+            f"studies need a model with a classifier and a tokenizer, not {scoring.model} for {scoring.task}"
+        )
+    dataset = open_dataset(scoring.data, scoring.task)
     known = dataclasses.replace(dataset, load=functools.cache(dataset.load))  # read once, not for every mask
     return Bench(loaded, tokenizer, found, known, split, journal, limit)
 

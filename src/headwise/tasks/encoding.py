@@ -137,7 +137,8 @@ def inputs_of(model: Any) -> frozenset[str]:
         >>> "token_type_ids" in inputs_of(bert), "token_type_ids" in inputs_of(small)
         (True, False)
     """
-    return _parameters(type(base_model(model)))
+    cls: Any = type(base_model(model))
+    return _parameters(cls)
 
 
 @functools.cache

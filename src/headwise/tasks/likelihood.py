@@ -49,8 +49,8 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
         batch = task.make_batch(model, encoded, index, pad_id)
         with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
             logits = model(**batch.inputs(device), use_cache=False).logits
-            log = gold_log_probabilities(task, logits, batch).double()
-            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1).cpu()
+            log = gold_log_probabilities(task, logits, batch).cpu().double()  # MPS has no double precision
+            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1)
     return sums
 
 

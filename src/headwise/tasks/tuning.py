@@ -283,6 +283,7 @@ class _Run:
                 weight.copy_(_of_shape(state, f"weights.{name}", weight))
                 if (steps := state.get(f"adam.step.{name}")) is not None:  # what no loss depends on has no moments
                     moments = {key: _of_shape(state, f"adam.{key}.{name}", weight) for key in ("exp_avg", "exp_avg_sq")}
+                    moments = {key: value.to(weight.device) for key, value in moments.items()}
                     self.optimizer.state[weight] = {"step": steps, **moments}
         self.best = {name: _of_shape(state, f"best.{name}", weight) for name, weight in self.weights.items()}
 
