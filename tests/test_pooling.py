@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from transformers import PreTrainedModel
 
-from headwise import find_heads, gated, load_pruned, save_pruned, shrink
+from headwise import HeadwiseError, find_heads, fold, gated, load_pruned, save_pruned, shrink
 from headwise.models import load_model
 from headwise.pooling import MeanPooledBertForSequenceClassification, find_class
 from tests.families import BY_NAME, difference, enliven, inputs_for, outputs_of, row_of, uneven_mask
@@ -40,13 +42,21 @@ def test_labels_give_a_loss() -> None:
 @torch.no_grad()
 def test_it_is_saved_cut_and_loaded_like_any_other(tmp_path: Path) -> None:
     model, inputs = build(), inputs_for(CASE)
-    model.save_pretrained(tmp_path / "whole")
+    PreTrainedModel.save_pretrained(model, tmp_path / "whole")  # as earlier versions did
     assert difference(outputs_of(load_model(tmp_path / "whole"), inputs), outputs_of(model, inputs)) < 1e-6
     mask = uneven_mask(find_heads(model))
     with gated(model, mask):
         expected = outputs_of(model, inputs)
     save_pruned(shrink(model, mask), tmp_path / "cut")
     assert difference(outputs_of(load_pruned(tmp_path / "cut"), inputs), expected) < 1e-5
+
+
+def test_it_is_not_saved_as_an_ordinary_checkpoint(tmp_path: Path) -> None:
+    model = build()
+    for each in (model, fold(model, uneven_mask(find_heads(model)))):
+        with pytest.raises(HeadwiseError, match=r"use --export shrunk \(save_pruned\) or --export mask"):
+            each.save_pretrained(tmp_path / "whole")
+    assert not (tmp_path / "whole").exists()
 
 
 def test_classes_are_found_by_name() -> None:

@@ -9,11 +9,14 @@ from transformers import BertModel, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
+from headwise.errors import HeadwiseError
+
 
 class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ignore[misc]
     """BERT with a classifier on the mean of its last hidden states, as sentence encoders are pooled.
 
-    transformers has no such class: it reads the first token, which e5 was not trained to fill.
+    The adapters `e5-small-nli` and `e5-small-intents` were trained with it. transformers has no such class, so it
+    cannot be saved as an ordinary checkpoint; `save_pruned` saves it, and folders of earlier versions still load.
     """
 
     def __init__(self, config: Any) -> None:
@@ -28,11 +31,13 @@ class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ign
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         """Logits of each row, (rows, labels)."""
-        hidden = self.bert(input_ids, attention_mask=attention_mask, **kwargs).last_hidden_state
+        output = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **kwargs)
+        hidden = output.last_hidden_state
         weights = (
             torch.ones_like(hidden[..., :1]) if attention_mask is None else attention_mask[..., None].to(hidden.dtype)
         )
@@ -40,6 +45,13 @@ class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ign
         logits = self.classifier(self.dropout(pooled))
         loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
         return SequenceClassifierOutput(loss=loss, logits=logits)
+
+    def save_pretrained(self, *_args: Any, **_kwargs: Any) -> None:
+        """Refuse: plain transformers would load the checkpoint with a new, random pooler."""
+        raise HeadwiseError(
+            "this classifier pools by the mean, which plain transformers cannot load, so it cannot be saved as an "
+            "ordinary or folded checkpoint: use --export shrunk (save_pruned) or --export mask, or tune e5-small"
+        )
 
 
 #: Model classes that transformers does not have.

@@ -358,3 +358,25 @@ def test_sentences_that_are_too_long_are_cut(
     evaluation = ("eval", tmp_path / "tuned", "--task", "pos", "--data", data, "--languages", "fi", "--json")
     assert run(monkeypatch, *evaluation) == 0
     assert shown(capsys)["languages"]["fi"]["cut"] == 4
+
+
+def test_device_and_dtype_are_printed_and_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    options = ("--dtype", "bfloat16", "--device", "cpu")
+    assert run(monkeypatch, *tune_arguments(model, data, tmp_path / "tuned"), *options) == 0
+    assert "headwise: device cpu, dtype bfloat16\n" in capsys.readouterr().err
+    assert AutoModelForTokenClassification.from_pretrained(tmp_path / "tuned", dtype="auto").dtype == torch.bfloat16
+    evaluation = ("eval", tmp_path / "tuned", "--task", "pos", "--data", data)
+    assert run(monkeypatch, *evaluation) == 0
+    assert "headwise: device cpu, dtype float32\n" in capsys.readouterr().err
+    assert run(monkeypatch, *evaluation, "--dtype", "auto") == 0
+    assert "headwise: device cpu, dtype as saved\n" in capsys.readouterr().err
+    score = ("score", *evaluation[1:], "--languages", "en", "--budget", 900, "--out", tmp_path / "run")
+    assert run(monkeypatch, *score, "--dtype", "bfloat16") == 0
+    assert "headwise: device cpu, dtype bfloat16\n" in capsys.readouterr().err
+    for command in (evaluation, score, tune_arguments(model, data, tmp_path / "other")):
+        assert run(monkeypatch, *command, "--device", "cuda") == 1
+        message = capsys.readouterr().err.strip().splitlines()[-1]
+        assert message == "headwise: device: PyTorch finds no cuda device on this machine: use cpu or auto"

@@ -10,13 +10,14 @@ from safetensors.torch import load_file, save_file
 from headwise import HeadMask, HeadScores, HeadwiseError
 from headwise.data.examples import WordExample
 from headwise.methods import Estimand
-from headwise.runs.config import read_config
+from headwise.runs.config import read_config, write_config
 from headwise.scores.tables import load_table
 from headwise.scoring import (
     ScoringPlan,
     find_estimand,
     fingerprint_examples,
     make_problems,
+    plan_of,
     run_scoring,
 )
 from headwise.scoring.choose import choose_mask
@@ -141,8 +142,36 @@ def test_the_config_tells_all_there_is_to_repeat(world: ScoringPlan, tmp_path: P
     assert config["options"] == {"error_rate": 0.1, "rounds": 2}
     assert (config["estimand"], config["languages"], config["seed"]) == ("truncated(0.5)", ["en", "sw"], 0)
     assert set(config["examples"]) == {"en", "sw"}
-    again = {key: config[key] for key in (field.name for field in dataclasses.fields(ScoringPlan))}
-    assert run_scoring(ScoringPlan(**{**again, "languages": "en,sw"}), tmp_path / "run")
+    assert run_scoring(plan_of(tmp_path / "run"), tmp_path / "run")
+
+
+def test_a_run_may_change_its_device_but_not_its_dtype(
+    world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    run_scoring(dataclasses.replace(world, device="cpu"), tmp_path / "run")
+    assert "device" not in read_config(tmp_path / "run")
+    assert plan_of(tmp_path / "run").device == "auto"
+    assert run_scoring(world, tmp_path / "run")
+    with pytest.raises(HeadwiseError, match="PyTorch finds no cuda device on this machine: use cpu or auto"):
+        run_scoring(dataclasses.replace(world, device="cuda"), tmp_path / "run")
+    half = dataclasses.replace(world, dtype="bfloat16")
+    with pytest.raises(HeadwiseError, match="holds a run with 'dtype' = 'float32', not 'bfloat16'"):
+        run_scoring(half, tmp_path / "run")
+    found = run_scoring(half, tmp_path / "half").scores["en"]
+    assert found.provenance.fingerprint == run_scoring(world, tmp_path / "run").scores["en"].provenance.fingerprint
+    assert plan_of(tmp_path / "half").dtype == "bfloat16"
+
+
+def test_a_run_of_an_earlier_version_has_no_dtype_and_goes_on(world: ScoringPlan, tmp_path: Path) -> None:
+    run_scoring(world, tmp_path / "run")
+    config = read_config(tmp_path / "run")
+    write_config(tmp_path / "run", {key: value for key, value in config.items() if key != "dtype"})
+    assert plan_of(tmp_path / "run").dtype == "float32"
+    run_scoring(dataclasses.replace(world, budget=80), tmp_path / "run")
+    write_config(tmp_path / "run", {key: value for key, value in config.items() if key != "dtype"})
+    with pytest.raises(HeadwiseError, match="'dtype' = 'float32', not 'bfloat16'"):
+        run_scoring(dataclasses.replace(world, dtype="bfloat16"), tmp_path / "run")
 
 
 def test_changed_data_are_noticed(world: ScoringPlan, tmp_path: Path) -> None:

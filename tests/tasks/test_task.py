@@ -7,11 +7,11 @@ import torch
 from transformers import BertForSequenceClassification, BertForTokenClassification
 
 from headwise import HeadwiseError
-from headwise.data.examples import PairExample, TextExample, WordExample
+from headwise.data.examples import UPOS, PairExample, TextExample, WordExample
 from headwise.engine.evaluation import evaluate
 from headwise.tasks import find_task, labels_of
 from headwise.tasks.encoding import make_batch, pack_by_length
-from headwise.tasks.task import ENTITIES, UPOS
+from headwise.tasks.task import ENTITIES
 from tests.families import BY_NAME
 
 

@@ -8,4 +8,20 @@ ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="Name on the hub, a folder, or a default (headwise ls models).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps; auto takes a GPU if there is one.")]
+Dtype = Annotated[
+    str, typer.Option("--dtype", help="Type of the weights: float32, bfloat16, float16, or auto (as they were saved).")
+]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+
+
+def show_device(device: str, dtype: str) -> None:
+    """Print on standard error which device and dtype are used.
+
+    Raises:
+        HeadwiseError: This machine does not have the device, or one of the names is unknown.
+    """
+    from headwise.models.device import choose_device, choose_dtype  # imports torch, which --help does not need
+
+    shown = "as saved" if choose_dtype(dtype) == "auto" else dtype
+    typer.echo(f"headwise: device {choose_device(device).type}, dtype {shown}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.architectures import PLAYERS
-from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
@@ -61,6 +61,8 @@ def score_command(
     bfloat16: Annotated[
         bool, typer.Option("--bfloat16", help="Compute in bfloat16: faster where the hardware multiplies it natively.")
     ] = False,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/MODEL-TASK-METHOD unless told.")] = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
@@ -86,7 +88,10 @@ def score_command(
             limit=limit,
             piece=piece,
             bfloat16=bfloat16,
+            device=device,
+            dtype=dtype,
         )
+        show_device(device, dtype)
         found = run_scoring(plan, out, seconds, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps(_as_json(found)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
@@ -60,10 +60,13 @@ def evaluate_command(
         int | None, typer.Option("--beams", min=1, help="Beams of the search (translation); 1 unless told.")
     ] = None,
     window: Window = None,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Measure a model on a task, language by language."""
+    show_device(device, dtype)
     with _stoppable():
         from headwise.data.catalog import open_dataset
         from headwise.data.selection import language_codes
@@ -74,7 +77,8 @@ def evaluate_command(
         _check_used(task, beams, window)
         side, wanted = _piece(piece), _mask(mask)
         examples = _examples(dataset, language_codes(languages, dataset), split)
-        loaded, tokenizer = load_model(model, trust_remote_code), _tokenizer(model, trust_remote_code)
+        loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
+        tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
         check_tokenizer(chosen, tokenizer)
         with _under(loaded, wanted, other_weights):
@@ -109,6 +113,8 @@ def tune_command(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1)] = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
@@ -133,7 +139,10 @@ def tune_command(
             bfloat16=bfloat16,
             patience=patience,
             seed=seed,
+            device=device,
+            dtype=dtype,
         )
+        show_device(device, dtype)
         result = run_tuning(plan, out, overwrite, trust_remote_code, advance)
     if as_json:
         typer.echo(json.dumps({"out": str(out), **dataclasses.asdict(result)}))

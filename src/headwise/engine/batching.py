@@ -99,6 +99,6 @@ def take_rows(batch: Batch, index: Tensor) -> Batch:
     labels = first[index][rows] + within  # labels of a batch lie row by row
     changed = {name: getattr(batch, name)[labels] for name in _OF_LABELS if name != "rows"} | {"rows": rows}
     for each in fields(batch):
-        if each.name not in _OF_LABELS:
+        if each.name not in (*_OF_LABELS, "extra"):
             changed[each.name] = getattr(batch, each.name)[index]
-    return replace(batch, **changed)
+    return replace(batch, **changed, extra={name: tensor[index] for name, tensor in batch.extra.items()})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Encoded
+from headwise.tasks.encoding import Encoded, pad_id_of
 from headwise.tasks.protocol import AnyTask
 
 
@@ -65,5 +65,4 @@ class ExampleSet:
 def encode_examples(task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> ExampleSet:
     """Encode examples for an engine."""
     encoded, cut = task.encode(examples, tokenizer)
-    pad = tokenizer.pad_token_id
-    return ExampleSet(task, encoded, 0 if pad is None else pad, cut)
+    return ExampleSet(task, encoded, pad_id_of(tokenizer), cut)

@@ -1,4 +1,4 @@
-"""Task heads on an encoder: the family's own classes, and mean pooling for sentence encoders such as e5."""
+"""Task heads on an encoder: the classes that transformers has, and mean pooling for the adapters in the package."""
 
 from typing import Any
 
@@ -16,7 +16,8 @@ def add_head(name_or_path: Any, kind: str, labels: tuple[str, ...], mean_pooling
         name_or_path: The encoder.
         kind: `sequence` or `words`.
         labels: The classifier's labels.
-        mean_pooling: Pool BERT-like encoders by their mean rather than by their first token.
+        mean_pooling: Pool a BERT encoder by its mean instead of its first token. Plain transformers cannot load the
+            result; it is for the adapters that come with the package.
         kwargs: Passed to `from_pretrained`.
 
     Raises:

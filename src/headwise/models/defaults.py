@@ -37,8 +37,15 @@ def default_folder_of(name: str) -> Path:
     return e5_small_folder()
 
 
-def load_default(name: str) -> Any:
-    """The encoder, or one of its tuned forms with the adapter merged into its weights."""
+def load_default(name: str, dtype: Any = "auto", **kwargs: Any) -> Any:
+    """The encoder, or one of its tuned forms with the adapter merged into its weights.
+
+    Args:
+        name: One of `default_names()`.
+        dtype: The type of the weights; `auto` is float32. Adapters are merged before the weights are cast.
+        kwargs: Passed to `from_pretrained`.
+    """
+    import torch
     from transformers import BertModel
 
     from headwise.models.e5 import e5_small_folder
@@ -47,18 +54,18 @@ def load_default(name: str) -> Any:
     base = e5_small_folder()
     if name == E5_SMALL:
         with quiet():
-            model = BertModel.from_pretrained(base, add_pooling_layer=False)
+            model = BertModel.from_pretrained(base, add_pooling_layer=False, **kwargs)
     else:
-        model = _tuned(base, _ADAPTERS / name)
+        model = _tuned(base, _ADAPTERS / name, kwargs)
     model.config.name_or_path = name
-    return model.eval()
+    return (model.to(dtype) if isinstance(dtype, torch.dtype) else model).eval()
 
 
-def _tuned(base: Path, adapter: Path) -> Any:
+def _tuned(base: Path, adapter: Path, kwargs: dict[str, Any]) -> Any:
     from headwise.models.classifiers import add_head
 
     peft = require("peft", "offline", f"the tuned model {adapter.name}")
     card = json.loads((adapter / "task.json").read_text(encoding="utf-8"))
-    model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True)
+    model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True, **kwargs)
     merged = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
     return merged.requires_grad_(True)  # PEFT froze what may be tuned further

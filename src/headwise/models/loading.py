@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import torch
 from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
 from headwise.extras import require
 from headwise.models.adapted import find_adapter, load_adapted, load_adapted_skeleton
 from headwise.models.defaults import is_default, load_default
+from headwise.models.device import choose_device, choose_dtype
 from headwise.models.e5 import e5_small_folder
 from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
 from headwise.models.weights import load_weights
@@ -15,21 +17,31 @@ from headwise.pruning import load_pruned
 from headwise.pruning.checkpoint import MANIFEST
 
 
-def load_model(name_or_path: NameOrPath, trust_remote_code: bool = False, merge: bool = True, **kwargs: Any) -> Any:
+def load_model(
+    name_or_path: NameOrPath,
+    trust_remote_code: bool = False,
+    merge: bool = True,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    **kwargs: Any,
+) -> Any:
     """Load a model with the task head that its config names.
 
     Args:
         name_or_path: A hub name, a local folder, a folder of `save_pruned`, a PEFT adapter (folder or hub name), or one
             of `default_names()`. An adapter brings its base model along.
-        trust_remote_code: Run code that comes with the model. Off unless you know whose it is.
+        trust_remote_code: Run code that comes with the model. Use it only if you trust the author.
         merge: Merge an adapter into the weights of its base; otherwise it stays a `PeftModel`.
+        device: Where to put the model, as in `choose_device`; the CPU by default.
+        dtype: The type of its weights, as in `choose_dtype`; by default what `from_pretrained` chooses.
         kwargs: Passed to `from_pretrained`, or to `load_pruned`.
 
     Returns:
         The model in evaluation mode.
 
     Raises:
-        HeadwiseError: There is no such model, it cannot be read, or it lacks weights.
+        HeadwiseError: There is no such model, device or dtype, or the model cannot be read or lacks weights.
 
     Example:
         >>> import tempfile
@@ -37,11 +49,21 @@ def load_model(name_or_path: NameOrPath, trust_remote_code: bool = False, merge:
         >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     BertForTokenClassification(config).save_pretrained(folder)
-        ...     type(load_model(folder)).__name__
-        'BertForTokenClassification'
+        ...     model = load_model(folder, device="cpu", dtype="bfloat16")
+        >>> type(model).__name__, model.dtype
+        ('BertForTokenClassification', torch.bfloat16)
     """
+    place = None if device is None else choose_device(device)
+    if dtype is not None:
+        kwargs["dtype"] = choose_dtype(dtype)
+    model = _load(name_or_path, trust_remote_code, merge, kwargs)
+    return model if place is None else model.to(place)
+
+
+def _load(name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs: dict[str, Any]) -> Any:
+    """The model in evaluation mode, where `from_pretrained` puts it."""
     if is_default(name_or_path):
-        return load_default(str(name_or_path))
+        return load_default(str(name_or_path), **kwargs)
     if _is_pruned(name_or_path):
         return load_pruned(name_or_path, **kwargs)
     if (adapter := find_adapter(name_or_path)) is not None:

@@ -46,9 +46,8 @@ def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[in
     if family.position == "alibi":
         # Of the alibi, which the model makes for all its heads, the site reads the rows of its own.
         _specialise(module, _KeptAlibi)
-        module.register_buffer(
-            "alibi_heads", torch.tensor([site.heads[position] for position in kept]), persistent=False
-        )
+        own = torch.tensor([site.heads[position] for position in kept], device=_device_of(module))
+        module.register_buffer("alibi_heads", own, persistent=False)
     if hasattr(module, "num_key_value_groups"):
         _group_heads(module, kv_index)
 
@@ -200,11 +199,15 @@ def _group_heads(module: Any, kv_index: list[int]) -> None:
         module.num_key_value_groups = len(kv_index) // kv_heads
         return
     module.num_key_value_groups = 1
-    module.register_buffer("kv_index", torch.tensor(kv_index), persistent=False)
+    module.register_buffer("kv_index", torch.tensor(kv_index, device=_device_of(module)), persistent=False)
     if not hasattr(module, SHARED_CONFIG):
         module.shared_config = module.config
         module.config = copy.copy(module.config)
         module.config._attn_implementation = _GROUPED
+
+
+def _device_of(module: nn.Module) -> torch.device:
+    return next(module.parameters()).device
 
 
 def _grouped_attention(

@@ -14,6 +14,10 @@ from headwise.typed import read_yaml
 CONFIG = "config.yaml"
 
 
+#: Keys that the runs of earlier versions do not have, with the values that those runs had.
+_ADDED = {"dtype": "float32"}
+
+
 class _Absent:
     def __repr__(self) -> str:
         return "nothing"
@@ -39,7 +43,7 @@ def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, A
     start, common = configs[0]
     owners: dict[int, Path] = {}
     for folder, config in configs:
-        for key, here, there in _differences({**config, "seed": 0}, {**common, "seed": 0}):
+        for key, here, there in _differences({**_ADDED, **config, "seed": 0}, {**_ADDED, **common, "seed": 0}):
             raise HeadwiseError(
                 f"{folder}: {key!r} is {here!r}, but {there!r} in {start}: runs to merge may differ in 'seed' only"
             )
@@ -61,9 +65,10 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = 
 
 
 def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], extendable: Sequence[str]) -> None:
-    """Check that a config is the stored one, except for numbers that may grow."""
-    # The kind of the run comes first: it explains more than any of its options.
-    for key, old, new in sorted(_differences(stored, wanted), key=lambda each: each[0] != "study"):
+    """Make sure that a run is asked what it was asked before, or more where it may be more."""
+    # What kind of run it is comes first: it says more than any of its options.
+    found = _differences({**_ADDED, **stored}, {**_ADDED, **wanted})
+    for key, old, new in sorted(found, key=lambda each: each[0] != "study"):
         numbers = isinstance(old, int | float) and isinstance(new, int | float)
         if key not in extendable or not numbers:
             raise HeadwiseError(

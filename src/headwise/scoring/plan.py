@@ -32,7 +32,9 @@ class ScoringPlan:
         seed: Seed of all draws.
         limit: The maximum number of examples per language, the first ones; None for all.
         piece: Which piece of a word carries its label.
-        bfloat16: Compute in bfloat16 where that is safe.
+        bfloat16: Compute in bfloat16 where that is safe (autocast).
+        device: Where the model runs, one of `headwise.models.DEVICES`. It is not part of a run's config.
+        dtype: The type of the model's weights, one of `headwise.models.DTYPES`.
 
     Raises:
         HeadwiseError: The limit is not a whole number of at least 1, or the budget is not finite.
@@ -53,6 +55,8 @@ class ScoringPlan:
     limit: int | None = None
     piece: str = "text"
     bfloat16: bool = False
+    device: str = "auto"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.limit is not None:
@@ -80,7 +84,9 @@ def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
     """
     config = read_config(Path(folder))
     fields = dataclasses.fields(ScoringPlan)
-    if missing := sorted({part.name for part in fields} - config.keys()):
+    if missing := sorted({part.name for part in fields} - config.keys() - {"device", "dtype"}):  # added later
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
     languages = ",".join(languages_of(config, Path(folder)))
-    return ScoringPlan(**{**{part.name: config[part.name] for part in fields}, "languages": languages})
+    return ScoringPlan(
+        **{**{part.name: config[part.name] for part in fields if part.name in config}, "languages": languages}
+    )

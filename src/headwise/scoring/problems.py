@@ -48,7 +48,7 @@ def make_problems(
     """
     check_plan(plan)
     if setting is None:
-        setting = load_setting(plan.model, plan.task, plan.data, plan.piece, trust_remote_code)
+        setting = load_setting(plan.model, plan.task, plan.data, plan.piece, trust_remote_code, plan.device, plan.dtype)
     selection = setting.examples(plan.languages, plan.split, plan.limit)
     problems = {language: _problem(plan, setting, language, each) for language, each in selection.examples.items()}
     return problems, selection.notes

@@ -158,9 +158,10 @@ def plan_method(plan: ScoringPlan) -> Method:
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
     """The plan with all defaults, and what identifies the model and the examples."""
     first = next(iter(problems.values()))
-    options = dataclasses.asdict(cast(Any, method))
+    options, asked = dataclasses.asdict(cast(Any, method)), dataclasses.asdict(plan)
+    del asked["device"]  # it changes nothing that is found
     return {
-        **dataclasses.asdict(plan),
+        **asked,
         "languages": list(problems),
         "options": options,
         "version": method.version,

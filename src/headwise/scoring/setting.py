@@ -87,7 +87,15 @@ class Selection:
     notes: tuple[str, ...]
 
 
-def load_setting(model: str, task: str, data: str, piece: str = "text", trust_remote_code: bool = False) -> Setting:
+def load_setting(
+    model: str,
+    task: str,
+    data: str,
+    piece: str = "text",
+    trust_remote_code: bool = False,
+    device: str = "auto",
+    dtype: str = "float32",
+) -> Setting:
     """The setting of a model and data by name.
 
     Args:
@@ -96,12 +104,14 @@ def load_setting(model: str, task: str, data: str, piece: str = "text", trust_re
         data: Anything `open_dataset` opens.
         piece: Which piece of a word carries its label, `text` or `first`.
         trust_remote_code: Run code that comes with the model.
+        device: Where the model runs, one of `headwise.models.DEVICES`.
+        dtype: The type of the model's weights, one of `headwise.models.DTYPES`.
 
     Raises:
         HeadwiseError: The model or the data do not exist, or do not fit the task.
     """
     dataset = open_dataset(data, task)  # first: it fails faster than a model loads
-    loaded = load_model(model, trust_remote_code)
+    loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
     tokenizer = load_tokenizer(model, trust_remote_code)
     if tokenizer is None:
         raise HeadwiseError(f"{model}: the model has no tokenizer: choose a model that has one")
@@ -132,7 +142,7 @@ def make_setting(
 
 
 def fingerprint_examples(examples: Sequence[Example], encoded: Sequence[Encoded]) -> str:
-    """A hash of examples as a model reads them: their ids, tokens and labels.
+    """A hash of examples as a model reads them: their ids, tokens, labels and extra inputs that are not all 0.
 
     Example:
         >>> from headwise.data.examples import TextExample
@@ -141,6 +151,5 @@ def fingerprint_examples(examples: Sequence[Example], encoded: Sequence[Encoded]
     """
     digest = hashlib.sha256()
     for example, each in zip(examples, encoded, strict=True):
-        parts = [getattr(each, part.name) for part in dataclasses.fields(each)]
-        digest.update(json.dumps([example.id, *parts]).encode())
+        digest.update(json.dumps([example.id, *each.content()]).encode())
     return digest.hexdigest()[:16]

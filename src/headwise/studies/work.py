@@ -68,7 +68,9 @@ class GridKind(Generic[Plan, Prepared, Result]):
             HeadwiseError: Something in the plan does not fit, or the folder holds another run.
         """
         folder, scoring = Path(out), plan.scoring
-        setting = load_setting(scoring.model, scoring.task, scoring.data, scoring.piece)
+        setting = load_setting(
+            scoring.model, scoring.task, scoring.data, scoring.piece, device=scoring.device, dtype=scoring.dtype
+        )
         languages = setting.codes(scoring.languages)
         if (split := getattr(plan, "test_split", None)) is not None:
             for language in languages:
@@ -130,4 +132,5 @@ def plan_config(plan: Any) -> dict[str, object]:
     """What a study's measurements depend on, flat, as its config has it."""
     whole = dataclasses.asdict(plan)
     scoring = whole.pop("scoring")
+    del scoring["device"]  # it changes nothing that is measured
     return {**whole, **scoring}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch, usable_positions
+from headwise.tasks.encoding import Batch, Encoded, make_batch, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Accuracy, Array
@@ -31,7 +31,7 @@ class LanguageTask:
         >>> tokenizer = lambda texts, **_: {"input_ids": [[int(word) for word in text.split()] for text in texts]}
         >>> tokenizer.bos_token_id = 0
         >>> LanguageTask(window=2).encode([TextExample("1", "7 8 9")], tokenizer)
-        ((Encoded(ids=(0, 7), positions=(0, 1), gold=(7, 8)),), 1)
+        ((Encoded(ids=(0, 7), positions=(0, 1), gold=(7, 8), extra=()),), 1)
     """
 
     name: str = "lm"
@@ -277,7 +277,7 @@ def _sum_sequences(
     by_owner = (lambda index: gating([owners[i] for i in index])) if gating is not None else None
     longest = max(len(each.ids) for each in encoded)
     # Padded on the right, where a causal model does not look, and masked: any token will do.
-    return sum_gold(model, LanguageTask(window=longest), encoded, tokenizer.pad_token_id or 0, by_owner)
+    return sum_gold(model, LanguageTask(window=longest), encoded, pad_id_of(tokenizer), by_owner)
 
 
 def _start_token(tokenizer: Any) -> int:

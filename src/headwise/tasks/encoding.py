@@ -1,13 +1,35 @@
 """Examples as a model reads them, and batches of them with little padding."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import functools
+import inspect
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from headwise.heads import base_model
+
+#: Model inputs that every batch has.
+_ALWAYS = ("input_ids", "attention_mask")
+
+
+@dataclass(frozen=True)
+class TokenInput:
+    """A model input besides the token ids that has one number per token, such as `token_type_ids`.
+
+    Attributes:
+        name: Its name, in the tokenizer's output and in the model's `forward`.
+        values: One number per token.
+        pad: The number at padding.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    pad: int = 0
 
 
 @dataclass(frozen=True)
@@ -16,33 +38,51 @@ class Encoded:
 
     Attributes:
         ids: Token ids, special tokens included.
-        positions: Where the example's labels are read off: one position for each label, -1 where a word has no
-            token to carry it; empty for an example with one label for the whole.
+        positions: The position that each label is read from, -1 for a word without a token; empty for an example
+            with a single label.
         gold: The labels, as numbers.
+        extra: The other inputs that the tokenizer returned for the tokens.
     """
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     gold: tuple[int, ...]
+    extra: tuple[TokenInput, ...] = field(default=(), kw_only=True)
 
     @property
     def length(self) -> int:
-        """Tokens that it takes up in a batch."""
+        """The number of tokens that a batch needs for it."""
         return len(self.ids)
+
+    def content(self) -> list[Any]:
+        """Everything that the model reads, as plain data to hash.
+
+        Extra inputs that are all 0 are left out: models assume zeros where an input is missing.
+
+        Example:
+            >>> Encoded((5, 9), (), (0,), extra=(TokenInput("token_type_ids", (0, 0)),)).content()
+            [(5, 9), (), (0,)]
+            >>> Encoded((5, 9), (), (0,), extra=(TokenInput("token_type_ids", (0, 1)),)).content()
+            [(5, 9), (), (0,), {'token_type_ids': (0, 1)}]
+        """
+        found = [getattr(self, part.name) for part in fields(self) if part.name != "extra"]
+        extra = {each.name: each.values for each in self.extra if any(each.values)}
+        return [*found, extra] if extra else found
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples side by side.
+    """A batch of examples.
 
     Attributes:
         input_ids: Token ids, (rows, tokens).
         attention_mask: 1 where there is a token, (rows, tokens).
-        index: Which examples these are, (rows,).
-        rows: For each label its row, (labels,).
-        positions: For each label its position in the row, (labels,); 0 where labels belong to whole rows.
+        index: The number of each row's example, (rows,).
+        rows: The row of each label, (labels,).
+        positions: The position of each label in its row, (labels,); 0 where labels belong to whole rows.
         gold: The labels, (labels,).
-        places: For each label its place among the labels of its example, (labels,).
+        places: The place of each label among the labels of its example, (labels,).
+        extra: The other inputs that the model takes, by name, (rows, tokens) each.
     """
 
     input_ids: Tensor
@@ -52,22 +92,81 @@ class Batch:
     positions: Tensor
     gold: Tensor
     places: Tensor
+    extra: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
 
     def inputs(self, device: torch.device) -> dict[str, Tensor]:
-        """What the model is called with."""
-        return {"input_ids": self.input_ids.to(device), "attention_mask": self.attention_mask.to(device)}
+        """The keyword arguments of the model's `forward`."""
+        found = {"input_ids": self.input_ids, "attention_mask": self.attention_mask, **self.extra}
+        return {name: tensor.to(device) for name, tensor in found.items()}
 
 
-def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
-    """Put the examples of an index side by side; labels that no token carries are left out."""
+def pad_id_of(tokenizer: Any) -> int:
+    """The token that fills a batch's shorter rows; 0 if the tokenizer has none, since it is masked in any case.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> pad_id_of(SimpleNamespace(pad_token_id=1)), pad_id_of(SimpleNamespace(pad_token_id=None))
+        (1, 0)
+    """
+    found = tokenizer.pad_token_id
+    return 0 if found is None else int(found)
+
+
+def token_inputs(tokens: Mapping[str, Any], index: int, tokenizer: Any) -> tuple[TokenInput, ...]:
+    """The inputs of one example besides its token ids and attention mask.
+
+    Args:
+        tokens: What the tokenizer returned for several examples, as lists.
+        index: The number of the example among them.
+        tokenizer: The tokenizer, which knows what `token_type_ids` are padded with.
+    """
+    length, found = len(tokens["input_ids"][index]), []
+    for name, values in tokens.items():
+        each = values[index] if name not in _ALWAYS else None
+        if isinstance(each, list) and len(each) == length and all(isinstance(value, int) for value in each):
+            pad = getattr(tokenizer, "pad_token_type_id", 0) if name == "token_type_ids" else 0
+            found.append(TokenInput(name, tuple(each), pad))
+    return tuple(found)
+
+
+def inputs_of(model: Any) -> frozenset[str]:
+    """The names of the inputs that a model's `forward` takes.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel
+        >>> bert = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=0, num_attention_heads=2))
+        >>> small = DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=0, n_heads=2))
+        >>> "token_type_ids" in inputs_of(bert), "token_type_ids" in inputs_of(small)
+        (True, False)
+    """
+    cls: Any = type(base_model(model))
+    return _parameters(cls)
+
+
+@functools.cache
+def _parameters(cls: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(cls.forward).parameters)
+
+
+def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int, inputs: Collection[str] = ()) -> Batch:
+    """Make a batch of some examples; labels without a token are left out.
+
+    Args:
+        encoded: All examples.
+        index: The numbers of those in the batch.
+        pad_id: The token at padding.
+        inputs: The names of the inputs that the model takes; extra inputs with other names are left out.
+    """
     chosen = [encoded[i] for i in index]
-    width = max(len(item.ids) for item in chosen)
-    input_ids = torch.full((len(chosen), width), pad_id, dtype=torch.long)
-    attention = torch.zeros((len(chosen), width), dtype=torch.long)
+    input_ids = _padded([item.ids for item in chosen], pad_id)
+    attention = _padded([(1,) * len(item.ids) for item in chosen], 0)
+    extra = {
+        each.name: _padded([item.extra[place].values for item in chosen], each.pad)
+        for place, each in enumerate(chosen[0].extra)
+        if each.name in inputs
+    }
     labels: list[tuple[int, int, int, int]] = []
     for row, item in enumerate(chosen):
-        input_ids[row, : len(item.ids)] = torch.tensor(item.ids)
-        attention[row, : len(item.ids)] = 1
         positions = item.positions or (0,)
         labels.extend(
             (row, position, gold, place)
@@ -75,7 +174,15 @@ def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) ->
             if position >= 0
         )
     rows, places_in_row, gold, places = torch.tensor(labels, dtype=torch.long).reshape(-1, 4).T
-    return Batch(input_ids, attention, torch.tensor(index), rows, places_in_row, gold, places)
+    return Batch(input_ids, attention, torch.tensor(index), rows, places_in_row, gold, places, extra=extra)
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """Rows of different lengths as a tensor, padded on the right, (rows, tokens)."""
+    found = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.long)
+    for place, row in enumerate(rows):
+        found[place, : len(row)] = torch.tensor(row)
+    return found
 
 
 def pack_by_length(lengths: Sequence[int], token_budget: int) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Batch, Encoded, pack_by_length
+from headwise.tasks.encoding import Batch, Encoded, pack_by_length, pad_id_of
 from headwise.tasks.metrics import Array
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 
@@ -50,13 +50,13 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
         batch = task.make_batch(model, encoded, index, pad_id)
         with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
             logits = model(**batch.inputs(device), use_cache=False).logits
-            log = gold_log_probabilities(task, logits, batch).double()
-            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1).cpu()
+            log = gold_log_probabilities(task, logits, batch).cpu().double()  # MPS has no double precision
+            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1)
     return sums
 
 
 def mean_log_likelihood(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> float:
     """Mean log-probability of a gold token, over all examples; the higher the better, and never above 0."""
     encoded, _ = task.encode(examples, tokenizer)
-    log, _, tokens = sum_gold(model, task, encoded, tokenizer.pad_token_id or 0).sum(0)
+    log, _, tokens = sum_gold(model, task, encoded, pad_id_of(tokenizer)).sum(0)
     return float(log / tokens)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headwise.data.examples import UPOS, Example, PairExample, TextExample, WordExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch
+from headwise.tasks.encoding import Batch, Encoded, inputs_of, make_batch, token_inputs
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
 from headwise.tasks.names import TASKS, WORD_TASKS
 
@@ -65,12 +65,15 @@ class Task:
             for example in examples
         ]
         second = [example.second for example in examples if isinstance(example, PairExample)] or None
-        tokens = tokenizer(first, second, add_special_tokens=True)["input_ids"]
-        cut = sum(len(ids) > self.max_length for ids in tokens)
+        tokens = tokenizer(first, second, add_special_tokens=True)
+        cut = sum(len(ids) > self.max_length for ids in tokens["input_ids"])
         if cut:
-            tokens = tokenizer(first, second, truncation=True, max_length=self.max_length)["input_ids"]
+            tokens = tokenizer(first, second, truncation=True, max_length=self.max_length)
         labels = [cast(TextExample | PairExample, example).label for example in examples]
-        encoded = (Encoded(tuple(ids), (), (number[label],)) for ids, label in zip(tokens, labels, strict=True))
+        encoded = (
+            Encoded(tuple(ids), (), (number[label],), extra=token_inputs(tokens, index, tokenizer))
+            for index, (ids, label) in enumerate(zip(tokens["input_ids"], labels, strict=True))
+        )
         return tuple(encoded), cut
 
     def _encode_words(
@@ -90,7 +93,8 @@ class Task:
             cut += bool(pieces.overflowing)
             positions = self._label_positions(pieces.tokens, pieces.word_ids, len(sentence.words))
             gold = tuple(number[label] for label in sentence.labels)
-            encoded.append(Encoded(tuple(pieces.ids), positions, gold))
+            extra = token_inputs(batch, index, tokenizer)
+            encoded.append(Encoded(tuple(pieces.ids), positions, gold, extra=extra))
         return tuple(encoded), cut
 
     def _label_positions(self, tokens: list[str], words: list[int | None], count: int) -> tuple[int, ...]:
@@ -112,9 +116,8 @@ class Task:
         return replace(self, labels=labels, metric=metric)
 
     def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
-        """The encoded examples of an index side by side."""
-        del model  # classifiers all read the same
-        return make_batch(encoded, index, pad_id)
+        """A batch of some of the encoded examples, with the inputs that the model takes."""
+        return make_batch(encoded, index, pad_id, inputs_of(model))
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
         """The rows of the model's output that answer the batch's labels, (labels, classes)."""

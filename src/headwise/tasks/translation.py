@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length
+from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length, pad_id_of
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Array
@@ -221,7 +221,7 @@ def translate(
     model.eval()
     texts = [""] * len(encoded)
     for index, limit in _writing_batches(task, [len(pair.ids) for pair in encoded]):
-        batch = make_batch(encoded, index, tokenizer.pad_token_id)
+        batch = make_batch(encoded, index, pad_id_of(tokenizer))
         with gating(index) if gating is not None else nullcontext():
             written = model.generate(
                 input_ids=batch.input_ids.to(device),

@@ -17,7 +17,7 @@ from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError
 from headwise.heads import base_model
 from headwise.masks import HeadMask
-from headwise.tasks.encoding import Encoded, pack_by_length
+from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
@@ -94,7 +94,7 @@ def train_model(
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
     encoded = _labelled(task.encode(train, tokenizer)[0])
-    run = _Run(model, task, encoded, tokenizer.pad_token_id or 0, settings, progress)
+    run = _Run(model, task, encoded, pad_id_of(tokenizer), settings, progress)
     start = 0
     if state_folder is not None:
         run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
@@ -260,6 +260,7 @@ class _Run:
                 weight.copy_(_of_shape(state, f"weights.{name}", weight))
                 if (steps := state.get(f"adam.step.{name}")) is not None:  # what no loss depends on has no moments
                     moments = {key: _of_shape(state, f"adam.{key}.{name}", weight) for key in ("exp_avg", "exp_avg_sq")}
+                    moments = {key: value.to(weight.device) for key, value in moments.items()}
                     self.optimizer.state[weight] = {"step": steps, **moments}
         self.best = {name: _of_shape(state, f"best.{name}", weight) for name, weight in self.weights.items()}
 

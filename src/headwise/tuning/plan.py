@@ -66,6 +66,8 @@ class TuningPlan:
         bfloat16: Compute in bfloat16.
         patience: Epochs without a better dev value before the run stops; 0 disables early stopping.
         seed: Seed of everything random.
+        device: Where the model is trained, one of `headwise.models.DEVICES`.
+        dtype: The type of the weights, one of `headwise.models.DTYPES`.
 
     Raises:
         HeadwiseError: A value is out of range or does not belong to the task; the message begins with the field.
@@ -92,6 +94,8 @@ class TuningPlan:
     bfloat16: bool = False
     patience: int = 0
     seed: int = 0
+    device: str = "auto"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.piece not in get_args(Piece):

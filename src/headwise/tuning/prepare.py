@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
@@ -14,7 +13,7 @@ from headwise.data.examples import Example
 from headwise.errors import HeadwiseError
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
-from headwise.models import add_head, is_default, load_model
+from headwise.models import add_head, choose_dtype, is_default, load_model
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import E5_SMALL, default_folder_of
 from headwise.models.sources import NameOrPath, find_file, first_line
@@ -39,6 +38,7 @@ def prepare(
     piece: Piece = "text",
     window: int | None = None,
     trust_remote_code: bool = False,
+    dtype: str = "float32",
 ) -> tuple[Any, AnyTask]:
     """A model that can be trained on a task, and the task as this model does it.
 
@@ -49,6 +49,7 @@ def prepare(
         piece: Which piece of a word carries its label, for a task given by name.
         window: Number of tokens read at a time, for the task `lm` given by name.
         trust_remote_code: Run code that comes with the model.
+        dtype: The type of the weights of a model that is loaded, one of `headwise.models.DTYPES`.
 
     Raises:
         HeadwiseError: The model cannot be loaded, or cannot do the task.
@@ -56,23 +57,24 @@ def prepare(
     if isinstance(task, str) and task not in TEXT_TASKS:
         task = find_task(task, labels_of(train), piece)
     if isinstance(model, str | os.PathLike):
-        model = _load(model, task, trust_remote_code)
+        model = _load(model, task, trust_remote_code, dtype)
     if isinstance(task, str):
         return model, task_of(model, task, piece, window=window)
     return with_head(model, task) if isinstance(task, Task) else (model, task)
 
 
-def _load(name: NameOrPath, task: str | AnyTask, trust_remote_code: bool) -> Any:
-    """Load a model in single precision, with a new classifier if the task is a classification."""
+def _load(name: NameOrPath, task: str | AnyTask, trust_remote_code: bool, dtype: str) -> Any:
+    """Load a model, with a new classifier if the task is a classification."""
+    weights = choose_dtype(dtype)
     if not isinstance(task, Task):
-        return load_model(name, trust_remote_code, dtype=torch.float32)
+        return load_model(name, trust_remote_code, dtype=dtype)
     if is_default(name):
-        return add_head(default_folder_of(str(name)), task.kind, task.labels, mean_pooling=True)
+        return add_head(default_folder_of(str(name)), task.kind, task.labels, dtype=weights)
     if find_file(name, MANIFEST) is not None:  # a pruned model, which may have a classifier for the task
-        return load_model(name, trust_remote_code, dtype=torch.float32)
+        return load_model(name, trust_remote_code, dtype=dtype)
     if (adapter := find_adapter(name)) is not None:
         raise HeadwiseError(f"{name}: an adapter is tuned already: tune its base {adapter.base} instead")
-    return add_head(name, task.kind, task.labels, trust_remote_code=trust_remote_code)
+    return add_head(name, task.kind, task.labels, trust_remote_code=trust_remote_code, dtype=weights)
 
 
 def with_head(model: Any, task: Task) -> tuple[Any, Task]:
@@ -125,7 +127,7 @@ def _add_new_head(model: Any, task: Task) -> Any:
 def _new_classifier(config: Any, task: Task) -> Any:
     """A whole model with a classifier and random weights, or the weights of e5-small if it is made from that model."""
     if is_default(config.name_or_path):
-        return add_head(default_folder_of(E5_SMALL), task.kind, task.labels, mean_pooling=True)
+        return add_head(default_folder_of(E5_SMALL), task.kind, task.labels)
     whole = copy.deepcopy(config)
     setattr(whole, PRUNED_ATTRIBUTE, None)
     whole.id2label = dict(enumerate(task.labels))

@@ -22,7 +22,7 @@ from headwise.files import check_target, new_folder
 from headwise.gates import gated
 from headwise.heads import PRUNED_ATTRIBUTE, find_heads
 from headwise.masks import HeadMask
-from headwise.models import load_tokenizer
+from headwise.models import choose_device, load_tokenizer
 from headwise.pruning import save_pruned
 from headwise.tasks.dispatch import check_tokenizer
 from headwise.tasks.protocol import AnyTask
@@ -75,7 +75,7 @@ def tune(
         model: A transformers or PEFT model, or the name of a model.
         tokenizer: The tokenizer of the model; with the name of a model, None loads the tokenizer of that name.
         data: A data set with the splits `train` and `dev`, or a mapping from these names to examples.
-        task: Name of the task, or a task.
+        task: Name of the task, or a task; by default the task that the data set was opened for.
         languages: Languages of the data set to train on. Not used with a mapping of examples.
         settings: Settings of the training loop.
         mask: Train with these heads off.
@@ -101,6 +101,8 @@ def tune(
         >>> type(tuned.model).__name__, len(tuned.result.history)
         ('BertForTokenClassification', 3)
     """
+    if task is None and isinstance(data, Dataset):
+        task = data.task or None
     if task is None:
         raise HeadwiseError("task: give the name of a task, such as 'pos', or a task")
     settings, name = settings or TuningSettings(), str(model) if isinstance(model, str | os.PathLike) else None
@@ -147,7 +149,8 @@ def run_tuning(
     codes = language_codes(plan.train_languages, dataset, "--train-languages")
     train, dev = read_splits(dataset, codes, plan.share, plan.seed)
     torch.manual_seed(plan.seed)  # of a new classifier: the same when a run is resumed
-    model, task = prepare(plan.model, plan.task, train, plan.word_piece, plan.window, trust_remote_code)
+    model, task = prepare(plan.model, plan.task, train, plan.word_piece, plan.window, trust_remote_code, plan.dtype)
+    model.to(choose_device(plan.device))
     if mask is not None and plan.other_weights:
         mask = mask.moved_to(find_heads(model))
     tokenizer = _tokenizer(plan.model, trust_remote_code)

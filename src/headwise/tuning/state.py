@@ -1,6 +1,5 @@
 """The state of a tuning run on disk: what identifies the run, and all that its next epoch depends on."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -109,4 +108,4 @@ def _hash_weights(model: Any) -> str:
 
 
 def _hash_examples(encoded: Sequence[Encoded]) -> str:
-    return hash_json([[getattr(each, part.name) for part in dataclasses.fields(each)] for each in encoded])
+    return hash_json([each.content() for each in encoded])
