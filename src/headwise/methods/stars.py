@@ -43,6 +43,8 @@ _EVEN = 0.25
 ANY = 0.2
 #: Flips of a player before its variance is to be trusted.
 _FEWEST_FLIPS = 32
+#: Share of the units that goes to gradients even where they do not pay.
+_EXPLORED = 0.05
 #: Standard errors by which the hard value may speak against a harmful player.
 _AGAINST = 2.0
 
@@ -99,12 +101,13 @@ class StarRounds:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
         self.slopes = Slopes.start(n)
-        self.blocks = 0
+        self.rounds, self.blocks, self.units = 0, 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
+        self._planned: int | None = None
         # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
         self.weight, self.weight_squares = np.zeros(n), np.zeros(n)
         self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
-        self.test = self._start_test()
+        self.test = self._start_test() if method.confidence == "betting" else None
         soft = problem.game if problem.game.differentiable else ProbabilityGame()
         hard = AccuracyGame() if problem.game.differentiable else problem.game
         self.gradient_engine, self.flip_engine = problem.engine(soft), problem.engine(PairGame(problem.game, hard))
@@ -117,9 +120,9 @@ class StarRounds:
     @property
     def next_units(self) -> float:
         """What the next round may cost: gradients, bases, flips, and bases run again where a star fills a batch."""
-        rate = self.flip_chances()
+        rate, gradients = self.flip_chances(), self._gradients
         again = 2 + (self._flips + 1) * int(self.problem.examples.lengths.max()) / 2048
-        return self.method.bases * (2 * self.method.gradients + again + float(rate @ self.flip_engine.flip_units) * 1.2)
+        return self._blocks * (2 * gradients + again + float(rate @ self.flip_engine.flip_units) * 1.2)
 
     @property
     def word(self) -> str:
@@ -128,19 +131,22 @@ class StarRounds:
         return f"{decided} of {len(self.problem.players)} decided"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """A round: gradients at all bases, flips at one of each block."""
-        count = self.method.bases * self.method.gradients
+        """A round: gradients at all bases unless they do not pay, flips at one base of each block."""
+        count = self._blocks * max(self._gradients, 1)
         bases, index = self.draw_bases(first_draw, count)
         # From nothing, so that a resumed run sums the same numbers.
         self.gradient_engine.cost = self.flip_engine.cost = Cost()
-        _, slopes = self.gradient_engine.gradients(bases, index)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
-        gradients = weights * slopes.numpy().astype(np.float64)
-        stars, odds = self._choose_bases(first_draw, gradients)
+        gradients = None
+        if self._gradients:
+            _, slopes = self.gradient_engine.gradients(bases, index)
+            gradients = weights * slopes.numpy().astype(np.float64)
+        limited = np.zeros(bases.shape) if gradients is None else self.slopes.limited(gradients)
+        stars, odds = self._choose_bases(first_draw, limited)
         players = self._choose_players(first_draw)  # (stars, flips)
         marginals = self._flip(bases[stars], index[stars], players, weights[stars])
-        sums = sum_flips(bases, gradients, stars, players, marginals)
-        arrays = {**sums, **self._reduce(bases, gradients, stars, odds, players, marginals)}
+        sums = sum_flips(self.slopes, bases, gradients, stars, players, marginals)
+        arrays = {**sums, **self._reduce(bases, limited, stars, odds, players, marginals)}
         units = self.gradient_engine.cost.units + self.flip_engine.cost.units
         return {**arrays, "units": np.array(units)}, count
 
@@ -154,14 +160,14 @@ class StarRounds:
         """Take in the sums of a round."""
         self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
-        self.blocks += blocks
+        self.rounds, self.blocks, self.units = self.rounds + 1, self.blocks + blocks, self.units + float(arrays["units"])
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
         self.totals = self.totals + chance * arrays["totals"]
         self.crosses = self.crosses + chance**2 * arrays["totals"]
         self.squares = self.squares + chance**2 * arrays["squares"]
         if self.test is not None:
             self.test = self.test.update(arrays["players"], arrays["observed"])
-        self._decided = None
+        self._decided = self._planned = None
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """The estimates so far."""
@@ -219,10 +225,39 @@ class StarRounds:
             found = ["undecided" if each == "harmful" and no else each for each, no in zip(found, against, strict=True)]
         return tuple(found)
 
+    @property
+    def _blocks(self) -> int:
+        """Blocks of the next round: few in the first rounds, in which little is known about gradients."""
+        return min(self.method.bases, 2 ** (self.rounds + 1))
+
+    @property
+    def _gradients(self) -> int:
+        """Bases with a gradient in a block of the next round; 0 where gradients cost more than they save.
+
+        A small share of the units goes to gradients in any case, so that what is wrongly taken for useless is found out.
+        """
+        if self._planned is None:
+            each, spent = self.method.gradients, 2 * float(self.slopes.sums["bases"][:, 0].sum())
+            due = spent <= _EXPLORED * self.units
+            self._planned = each if due or self._error_by_units(each) < self._error_by_units(0) else 0
+        return self._planned
+
+    def _error_by_units(self, gradients: int) -> float:
+        """Squared error times units that rounds with or without gradients promise, the sum over players."""
+        (value, _), (error, _) = self.estimates()
+        chances = self._chances(gradients > 0)
+        flips = self.slopes.unexplained(gradients=gradients > 0) / chances
+        means = (self.slopes.explained() if gradients else 0.0) - (value**2 - error**2).clip(0)
+        units = 2 * gradients + 1 + chances @ self.flip_engine.flip_units
+        return float((flips + means / max(gradients, 1)).clip(0).sum() * units)
+
     def flip_chances(self) -> Array:
         """The chance of each player to be flipped at a base, (players,); they sum to the flips of a base."""
+        return self._chances(self._gradients > 0)
+
+    def _chances(self, gradients: bool) -> Array:
         n = len(self.problem.players)
-        wanted = np.sqrt(self.slopes.unexplained() / self.flip_engine.flip_units)
+        wanted = np.sqrt(self.slopes.unexplained(gradients=gradients) / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
         # As much for them alone as they are of all: where few are left, more flips would decide hardly any of them.
         apart = undecided.mean()
@@ -235,7 +270,8 @@ class StarRounds:
 
         A bet needs marginals within the game's bounds, which it would not get by dividing them by other odds than 1.
         """
-        blocks, each = self.method.bases, self.method.gradients
+        blocks = self._blocks
+        each = len(gradients) // blocks
         size = np.abs(gradients).sum(1).reshape(blocks, each)
         if self.method.confidence == "betting":
             size = np.ones_like(size)
@@ -249,7 +285,7 @@ class StarRounds:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
         ends = np.cumsum(self.flip_chances())
         ends[-1] = self._flips  # rounding
-        start = Draws(self.seed, "star flips").uniform(first_draw, self.method.bases, 1)  # (stars, 1)
+        start = Draws(self.seed, "star flips").uniform(first_draw, self._blocks, 1)  # (stars, 1)
         return np.searchsorted(ends, start + np.arange(self._flips), side="right").clip(max=len(ends) - 1)
 
     def _flip(
@@ -277,7 +313,7 @@ class StarRounds:
         for which, hard in enumerate((False, True)):
             off, on = self.slopes.of(hard)
             explained = np.where(bases, on, off) * gradients
-            corrected = explained.reshape(len(stars), self.method.gradients, -1).mean(1)  # (stars, players)
+            corrected = explained.reshape(len(stars), -1, gradients.shape[1]).mean(1)  # (stars, players)
             correction = marginals[..., which] - np.take_along_axis(explained[stars], players, axis=1)
             np.add.at(corrected, (row, players), correction / (odds[:, None] * chance[players]))
             totals.append(corrected.sum(0))
