@@ -97,7 +97,9 @@ class SimulatedEngine(Engine):
     `AccuracyGame` gets the hard value, `PairGame` those of both its games, any other game the soft value.
     """
 
-    def __init__(self, world: World, layers: int, game: Game, examples: ExampleSet, players: PlayerSet) -> None:
+    def __init__(
+        self, world: "World | Table", layers: int, game: Game, examples: ExampleSet, players: PlayerSet
+    ) -> None:
         self.world, self.layers, self.game = world, layers, game
         self.examples, self.players, self.cost = examples, players, Cost()
         self.settings = EngineSettings()
@@ -136,7 +138,7 @@ class SimulatedEngine(Engine):
 class SimulatedProblem(Problem):
     """A problem of a simulated game; players lie in layers from the first to the last."""
 
-    world: World = field(kw_only=True)
+    world: "World | Table" = field(kw_only=True)
     layers: int = field(kw_only=True, default=4)
 
     def engine(self, game: Game | None = None) -> Engine:
@@ -145,7 +147,9 @@ class SimulatedProblem(Problem):
     @property
     def exact(self) -> Array:
         """The true values of the players, (players,)."""
-        return self.world.exact(self.smallest)
+        return (
+            self.world.moments(self.smallest)[0] if isinstance(self.world, Table) else self.world.exact(self.smallest)
+        )
 
     def at(self, share: float) -> "SimulatedProblem":
         """The same game with another estimand."""
@@ -224,7 +228,7 @@ class Table:
     """All values and gradients of a game with few players: the world of a real model, to run many estimates on.
 
     Attributes:
-        soft: Value of every coalition on every example, (coalitions, examples); bit i of a coalition's number is player i.
+        soft: Value of every coalition on every example, (coalitions, examples); bit i of a row number is player i.
         hard: The hard values, of the same shape.
         slopes: Gradients of the soft value by every gate, (coalitions, examples, players).
     """
@@ -245,14 +249,14 @@ class Table:
         """The derivatives by every gate, (rows, players)."""
         return np.asarray(self.slopes[_numbers(masks), index])
 
-    def moments(self, values: Array, smallest: int = 0) -> tuple[Array, Array]:
+    def moments(self, smallest: int = 0) -> tuple[Array, Array]:
         """Mean and variance of a player's marginals over examples and coalitions, every size alike, (players,) each."""
         n = self.slopes.shape[2]
         codes, found = np.arange(2**n), []
         sizes = np.array([code.bit_count() for code in range(2**n)])
         for player in range(n):
             without = codes[codes >> player & 1 == 0]
-            marginals = values[without | 1 << player] - values[without]  # (coalitions, examples)
+            marginals = self.soft[without | 1 << player] - self.soft[without]  # (coalitions, examples)
             by_size = [marginals[sizes[without] == size] for size in range(smallest, n)]
             mean, square = (np.mean([(each**power).mean() for each in by_size]) for power in (1, 2))
             found.append((mean, square - mean**2))
@@ -278,6 +282,12 @@ class TableProblem(SimulatedProblem):
 
     depths: NDArray[np.int64] = field(kw_only=True)
 
+    @property
+    def table(self) -> Table:
+        """The world, which is a table."""
+        assert isinstance(self.world, Table)
+        return self.world
+
     def engine(self, game: Game | None = None) -> Engine:
         return TableEngine(self.depths, self.world, self.layers, game or self.game, self.examples, self.players)
 
@@ -296,8 +306,7 @@ def tabulate(problem: Problem) -> TableProblem:
     layers = len(problem.heads.layers)
     depths = np.rint((1 - problem.engine().flip_units) * layers).astype(np.int64)
     parts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
-    world: Any = Table(values, hard, slopes)
-    return TableProblem(**parts, world=world, layers=layers, depths=depths)
+    return TableProblem(**parts, world=Table(values, hard, slopes), layers=layers, depths=depths)
 
 
 def _numbers(masks: NDArray[np.bool_]) -> NDArray[np.int64]:

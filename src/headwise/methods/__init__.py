@@ -22,7 +22,7 @@ _WHERE = {
 }
 METHODS = tuple(_WHERE)
 #: Raised when a method's rounds become others under the same seed and options, so that no run mixes them; 1 if absent.
-_VERSIONS = {"stars": 2}
+_VERSIONS = {"stars": 3}
 
 __all__ = ["METHODS", "Budget", "Estimand", "Method", "Problem", "find_method", "score", "version_of"]
 

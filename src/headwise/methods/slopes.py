@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 #: Weight of the average over all players beside a player's own flips, in flips.
 PRIOR = 8.0
 #: Largest gradient that is used, in root mean squares of the player's marginals: a larger one is an outlier.
-LIMIT = 4.0
+LIMIT = 16.0
 #: Largest slope that few flips may suggest: gradients far smaller than marginals do not predict them.
 STEEPEST = 10.0
 #: Sums over all flips: count, squares of marginals x and of hard marginals h. Over flips with a gradient: count and

@@ -1,18 +1,20 @@
-"""Stars: base coalitions with single flips, and the gradient of all gates as what the flips correct.
+"""Stars: values of single flips at random coalitions, with gradients of the gates as a control variate.
 
-A draw is a coalition and an example of its own. At every base the gradient of the soft value says what each player is
-worth there, for two passes and all players at once, nearly right. At one base of each block single players are flipped
-to see what they are really worth, and how far the gradient was off: rather at a base with large gradients, where there
-is more to be off by. The estimate is the mean of the gradients plus the mean of what the flips correct, each flip
-weighed by one over the chance that it was made. That chance depends on earlier rounds and on the block's gradients
-alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are less
-reliable, most of all to those that are still undecided as long as these are many, and some to every player in every
-round. Were the decided ones left out, their values would stay as rough as they were when they were decided.
+A draw is a base: a random coalition and a random example. The gradient of the soft value at a base predicts the
+marginal of every player for the cost of two passes. At one base of each block some players are flipped, which gives
+their true marginals and the errors of the predictions. The estimate is the mean of the predictions plus the mean of the
+errors, each divided by the probability of the flip.
 
-For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
-The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
-Dividing it by the sum of the weights, which is not quite the same in every run, leaves a bias that falls with the
-number of rounds while the standard error falls with its square root; at more than a few rounds it cannot be seen.
+A prediction is a limited gradient times a slope (see `slopes`). Limits, slopes and probabilities of players come from
+earlier rounds, and the probability of a base from the block's gradients, so every round is unbiased whatever they are.
+Players whose predictions are less reliable get more flips, undecided ones more again, and every player gets some.
+Where predictions save less than gradients cost, rounds have no gradients, and stars is plain sampling of flips; a small
+share of rounds has them all the same, in case more flips show that they help. The first rounds are small, because
+slopes start at 0.
+
+Each player's rounds are averaged with its probability of a flip as weight. The weights also come from earlier rounds,
+so the weighted sum of errors has mean zero; dividing by the sum of weights leaves a bias that falls with the number of
+rounds, while the standard error falls with its square root.
 """
 
 from dataclasses import dataclass
@@ -43,6 +45,9 @@ _EVEN = 0.25
 ANY = 0.2
 #: Flips of a player before its variance is to be trusted.
 _FEWEST_FLIPS = 32
+#: Allowance for a variance known from f flips only: it is taken as (1 + 4/√f) times what they show, one standard error
+#: of the variance of marginals whose kurtosis is 17; many heads have a few rare and large marginals.
+_ALLOWANCE = 4.0
 #: Share of the units that goes to gradients even where they do not pay.
 _EXPLORED = 0.05
 #: Standard errors by which the hard value may speak against a harmful player.
@@ -160,7 +165,11 @@ class StarRounds:
         """Take in the sums of a round."""
         self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
-        self.rounds, self.blocks, self.units = self.rounds + 1, self.blocks + blocks, self.units + float(arrays["units"])
+        self.rounds, self.blocks, self.units = (
+            self.rounds + 1,
+            self.blocks + blocks,
+            self.units + float(arrays["units"]),
+        )
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
         self.totals = self.totals + chance * arrays["totals"]
         self.crosses = self.crosses + chance**2 * arrays["totals"]
@@ -195,9 +204,10 @@ class StarRounds:
         if not self.blocks:
             return np.full(len(self.problem.players), np.inf)
         count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
-        variance = count * self.estimates()[1][0] ** 2
+        flips = self.slopes.flips
+        variance = count * self.estimates()[1][0] ** 2 * (1 + _ALLOWANCE / np.sqrt(flips.clip(1)))
         found = asymptotic_radius(count, variance, self.method.error_rate / len(self.problem.players))
-        return np.where(self.slopes.flips >= _FEWEST_FLIPS, found, np.inf)
+        return np.where(flips >= _FEWEST_FLIPS, found, np.inf)
 
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
@@ -234,7 +244,7 @@ class StarRounds:
     def _gradients(self) -> int:
         """Bases with a gradient in a block of the next round; 0 where gradients cost more than they save.
 
-        A small share of the units goes to gradients in any case, so that what is wrongly taken for useless is found out.
+        A small share of the units goes to gradients in any case, so that a wrong choice is corrected later.
         """
         if self._planned is None:
             each, spent = self.method.gradients, 2 * float(self.slopes.sums["bases"][:, 0].sum())
