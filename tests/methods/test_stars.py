@@ -16,7 +16,7 @@ from headwise.methods.gradient_screen import GradientScreen
 from headwise.methods.marginals import star_weights
 from headwise.methods.stars import Stars, capped_shares
 from headwise.runs import open_run
-from tests.methods.worlds import SimulatedProblem, simulate, tiny_problem
+from tests.methods.worlds import SimulatedProblem, simulate, tabulate, tiny_problem
 
 SMALL = Stars(bases=8, flips=4, confidence="betting")
 SIGNS = {"harmful": -1, "undecided": 0, "helpful": 1}
@@ -59,6 +59,40 @@ def test_stars_agree_with_enumeration_on_real_models(case: str, share: float) ->
     truth = score(Exact(), problem, Budget()).values()
     found = score(SMALL, problem, Budget(4000), seed=2)
     assert np.abs((found.values() - truth) / np.array(found.stderr)).max() < 4
+
+
+@pytest.mark.parametrize(("case", "most"), [("gemma2", 1.5), ("mt5", 1.5), ("xlm-roberta", 1.2)])
+def test_gradients_never_cost_much_more_than_they_save(case: str, most: float) -> None:
+    """Gradients of gemma2 are off by factors of thousands, those of mt5 useless, those of XLM-R good.
+
+    The squared error is compared with that of plain walks along permutations, which follows from the variance of
+    marginals: a walk costs a pass and the flip of every player, and observes every player once.
+    """
+    problem = tabulate(tiny_problem(case, LikelihoodGame()))
+    truth, variance = problem.table.moments()
+    walk = 1 + problem.engine().flip_units.sum()
+    errors, units, z = [], [], []
+    for seed in range(16):
+        found = score(Stars(error_rate=1e-300), problem, Budget(1500), seed)
+        errors.append(np.mean((found.values() - truth) ** 2))
+        units.append(found.provenance.units)
+        z.append((found.values() - truth) / np.array(found.stderr))
+    assert np.mean(errors) * np.mean(units) < most * variance.mean() * walk  # 2,000 times for gemma2 without limits
+    assert np.mean(np.square(z)) < 1.5
+    assert abs(np.mean(z)) < 0.5
+
+
+def test_no_gradients_are_taken_where_they_do_not_pay() -> None:
+    taken = {}
+    for case in ("gemma2", "xlm-roberta"):
+        rounds, drawn = Stars().start(tabulate(tiny_problem(case, LikelihoodGame(), players=9)), seed=0), 0
+        for _ in range(20):
+            arrays, count = rounds.draw(drawn)
+            rounds.absorb(arrays)
+            drawn += count
+        taken[case] = 2 * rounds.slopes.sums["bases"][:, 0].sum() / rounds.units
+    assert taken["gemma2"] < 0.2
+    assert taken["xlm-roberta"] > 0.3
 
 
 def test_a_hard_game_is_estimated_with_soft_gradients() -> None:
@@ -105,7 +139,7 @@ def test_more_flips_go_to_what_is_undecided() -> None:
     assert not decided.all()
     chances = rounds.flip_chances()
     assert chances.sum() == pytest.approx(4)
-    assert chances[~decided].min() > chances[decided].max()
+    assert chances[~decided].mean() > 1.5 * chances[decided].mean()
     assert chances.min() >= 0.25 * 4 / 12 - 1e-9
 
 

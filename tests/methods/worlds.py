@@ -89,6 +89,10 @@ class World:
         unseen = np.broadcast_to(self.unseen, self.own.shape)[index]
         return np.asarray(self.marginals(masks, index) - unseen + self.curve[index] * np.where(masks, -1.0, 1.0))
 
+    def hard_values(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+        """The hard values of rows, (rows,)."""
+        return (self.values(masks, index) > self.bar[index]).astype(np.float64)
+
     def exact(self, smallest: int = 0) -> Array:
         """The mean marginal over coalitions of smallest..n-1 players, every size the same, (players,)."""
         n = len(self.pairs)
@@ -103,7 +107,9 @@ class SimulatedEngine:
     `AccuracyGame` gets the hard value, `PairGame` those of both its games, any other game the soft value.
     """
 
-    def __init__(self, world: World, layers: int, game: Game, examples: ExampleSet, players: PlayerSet) -> None:
+    def __init__(
+        self, world: "World | Table", layers: int, game: Game, examples: ExampleSet, players: PlayerSet
+    ) -> None:
         self.world, self.layers, self.game = world, layers, game
         self.examples, self.players = examples, players
 
@@ -129,8 +135,7 @@ class SimulatedEngine:
     def _worth(self, game: Game | GenerationGame, on: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
         if isinstance(game, PairGame):
             return np.stack([self._worth(each, on, index) for each in (game.first, game.second)], axis=1)
-        values = self.world.values(on, index)
-        return (values > self.world.bar[index]).astype(np.float64) if isinstance(game, AccuracyGame) else values
+        return (self.world.hard_values if isinstance(game, AccuracyGame) else self.world.values)(on, index)
 
     def _cost(self, passes: int, rows: int) -> EngineCost:
         return EngineCost(rows=rows, units=passes / self.layers, layer_passes=passes)
@@ -148,7 +153,7 @@ class SimulatedEngine:
 class SimulatedProblem(Problem):
     """A problem of a simulated game; players lie in layers from the first to the last."""
 
-    world: World = field(kw_only=True)
+    world: Any = field(kw_only=True)
     layers: int = field(kw_only=True, default=4)
 
     def engine(self, game: Game | None = None) -> Engine:
@@ -157,7 +162,8 @@ class SimulatedProblem(Problem):
     @property
     def exact(self) -> Array:
         """The true values of the players, (players,)."""
-        return self.world.exact(self.smallest)
+        world = self.world
+        return np.asarray(world.moments(self.smallest)[0] if isinstance(world, Table) else world.exact(self.smallest))
 
     def at(self, share: float) -> "SimulatedProblem":
         """The same game with another estimand."""
@@ -231,6 +237,97 @@ def tiny_problem(
     return Problem(
         model, heads, encoded, players_from_groups(heads, groups), game or ProbabilityGame(), Estimand(share)
     )
+
+
+@dataclass(frozen=True)
+class Table:
+    """All values and gradients of a game with few players: the world of a real model, to run many estimates on.
+
+    Attributes:
+        soft: Value of every coalition on every example, (coalitions, examples); bit i of a row number is player i.
+        hard: The hard values, of the same shape.
+        slopes: Gradients of the soft value by every gate, (coalitions, examples, players).
+    """
+
+    soft: Array
+    hard: Array
+    slopes: Array
+
+    def values(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+        """The values of rows, (rows,)."""
+        return np.asarray(self.soft[_numbers(masks), index])
+
+    def hard_values(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+        """The hard values of rows, (rows,)."""
+        return np.asarray(self.hard[_numbers(masks), index])
+
+    def gradients(self, masks: NDArray[np.bool_], index: NDArray[np.int64]) -> Array:
+        """The derivatives by every gate, (rows, players)."""
+        return np.asarray(self.slopes[_numbers(masks), index])
+
+    def moments(self, smallest: int = 0) -> tuple[Array, Array]:
+        """Mean and variance of a player's marginals over examples and coalitions, every size alike, (players,) each."""
+        n = self.slopes.shape[2]
+        codes, found = np.arange(2**n), []
+        sizes = np.array([code.bit_count() for code in range(2**n)])
+        for player in range(n):
+            without = codes[codes >> player & 1 == 0]
+            marginals = self.soft[without | 1 << player] - self.soft[without]  # (coalitions, examples)
+            by_size = [marginals[sizes[without] == size] for size in range(smallest, n)]
+            mean, square = (np.mean([(each**power).mean() for each in by_size]) for power in (1, 2))
+            found.append((mean, square - mean**2))
+        mean, variance = np.array(found).T
+        return mean, variance
+
+
+class TableEngine(SimulatedEngine):
+    """Answers from a table, and counts as the engine on the model would."""
+
+    def __init__(self, depths: NDArray[np.int64], *args: Any) -> None:
+        super().__init__(*args)
+        self.depths = depths
+
+    @property
+    def _depths(self) -> NDArray[np.int64]:
+        return self.depths
+
+
+@dataclass(frozen=True)
+class TableProblem(SimulatedProblem):
+    """A problem of a game whose values and gradients are all known."""
+
+    depths: NDArray[np.int64] = field(kw_only=True)
+
+    @property
+    def table(self) -> Table:
+        """The world, which is a table."""
+        assert isinstance(self.world, Table)
+        return self.world
+
+    def engine(self, game: Game | None = None) -> Engine:
+        return TableEngine(self.depths, self.world, self.layers, game or self.game, self.examples, self.players)
+
+
+def tabulate(problem: Problem) -> TableProblem:
+    """The same problem, with the values and gradients of all coalitions computed beforehand."""
+    n, count = len(problem.players), len(problem.examples)
+    masks = np.repeat(np.arange(2**n)[:, None] >> np.arange(n) & 1, count, axis=0).astype(bool)
+    index = np.tile(np.arange(count), 2**n)
+    soft = problem.game if problem.game.differentiable else ProbabilityGame()
+    values, hard = (
+        problem.engine(game).values(masks, index).values.double().numpy().reshape(-1, count)
+        for game in (problem.game, AccuracyGame())
+    )
+    slopes = problem.engine(soft).gradients(masks, index).gradients.double().numpy().reshape(-1, count, n)
+    layers = len(problem.heads.layers)
+    depths = np.rint((1 - problem.engine().flip_units) * layers).astype(np.int64)
+    parts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
+    return TableProblem(**parts, world=Table(values, hard, slopes), layers=layers, depths=depths)
+
+
+def _numbers(masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The number of each coalition, (rows,)."""
+    return np.asarray(masks.astype(np.int64) @ (1 << np.arange(masks.shape[1])))
 
 
 def naive_average(worth: Callable[[frozenset[int]], float], players: int, smallest: int) -> Array:

@@ -1,4 +1,4 @@
-"""What a gradient stands for: learned from flips, for every player by itself, and apart where it is on and off."""
+"""How much of a flip its gradient predicts, learned from past flips: a slope and a limit for every player."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,21 +8,25 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Flips that what is usual counts for beside a player's own.
+#: Weight of the average over all players beside a player's own flips, in flips.
 PRIOR = 8.0
-#: Over flips: how many, and products of marginal x, gradient g and hard marginal h. Over all bases, those without flips
-#: too: how many, and squared gradients.
-_SUMS = ("flips", "xx", "xg", "gg", "hg", "hh", "bases", "energy")
+#: Largest gradient that is used, in root mean squares of the player's marginals: a larger one is an outlier.
+LIMIT = 16.0
+#: Largest slope that few flips may suggest: gradients far smaller than marginals do not predict them.
+STEEPEST = 10.0
+#: Sums over all flips: count, squares of marginals x and of hard marginals h. Over flips with a gradient: count and
+#: products with the limited gradient g. Over all bases with a gradient: count, and squared limited gradients.
+_SUMS = ("flips", "xx", "hh", "known", "xg", "hg", "gg", "bases", "energy")
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """How many times its gradient a player is worth, as flips have shown so far.
+    """What past flips show of each player's gradients.
 
-    Where a gate is off, the gradient there promises more than turning it on will keep, and more so of some players than
-    of others. So each player has two slopes, each drawn to what is usual of all players in that state as long as its
-    own flips are few. All players count alike in what is usual, not by the size of their gradients: the few that have
-    by far the largest are the ones whose gradients keep least.
+    Gradients are limited before use, because nearly empty coalitions can have gradients thousands of times larger than
+    any marginal (the derivative of a layer norm whose input is nearly constant). A limited gradient times its slope
+    is the prediction of a marginal. Every player has one slope for bases where it is off and one where it is on; both
+    are shrunk towards the slope of all players, and that one towards 0, so without flips all slopes are 0.
 
     Attributes:
         sums: Sums by name, (2, players) each: where the player was off, and where it was on.
@@ -30,83 +34,130 @@ class Slopes:
     Example:
         >>> slopes = Slopes.start(players=2)
         >>> slopes.of()
-        array([[1., 1.],
-               [1., 1.]])
+        array([[0., 0.],
+               [0., 0.]])
     """
 
     sums: Mapping[str, Array]
 
     @classmethod
     def start(cls, players: int) -> "Slopes":
-        """Nothing known."""
+        """No flips yet."""
         return cls({name: np.zeros((2, players)) for name in _SUMS})
 
     def add(self, sums: Mapping[str, Array]) -> "Slopes":
-        """What is known after another round with these sums."""
+        """The slopes after another round with these sums."""
         return Slopes({name: total + sums[name] for name, total in self.sums.items()})
 
     @property
     def flips(self) -> Array:
-        """Flips of each player, (players,)."""
+        """Number of flips of each player, (players,)."""
         found: Array = self.sums["flips"].sum(0)
         return found
 
-    def of(self, hard: bool = False) -> Array:
-        """What a gradient of 1 stands for, by value or by hard value: where players are off, where on, (2, players)."""
-        crossed, squared = self.sums["hg" if hard else "xg"], self.sums["gg"]
-        scale = self.sums["energy"] / self.sums["bases"].clip(1)  # of a squared gradient
-        seen = _alike(squared, scale).sum(1, keepdims=True)  # (2, 1)
-        usual = np.where(seen > 0, _alike(crossed, scale).sum(1, keepdims=True) / np.where(seen > 0, seen, 1.0), 1.0)
-        weight = squared + PRIOR * scale
-        found: Array = np.where(weight > 0, crossed + PRIOR * scale * usual, usual) / np.where(weight > 0, weight, 1.0)
+    def limits(self) -> Array:
+        """The largest gradient of each player that is used, (players,); 0 before the first flip.
+
+        A multiple of the root mean square of its marginals, with one average marginal of all players added.
+        """
+        found: Array = LIMIT * np.sqrt(self._squares())
         return found
 
-    def unexplained(self, hard: bool = False) -> Array:
-        """Variance of what gradients leave unexplained, (players,): a player's own, drawn to what is usual."""
-        found: Array = (self._left(hard) + PRIOR * self.usual(hard)) / (self.flips + PRIOR)
+    def limited(self, gradients: Array) -> Array:
+        """Gradients (bases, players), none larger than its limit."""
+        limits = self.limits()
+        return np.clip(gradients, -limits, limits)
+
+    def of(self, hard: bool = False) -> Array:
+        """The slopes of the value or the hard value: where players are off, and where they are on, (2, players)."""
+        crossed, squared = self.sums["hg" if hard else "xg"], self.sums["gg"]
+        scale = np.maximum(self.sums["energy"] / self.sums["bases"].clip(1), self._squares() / STEEPEST**2)
+        usual = _alike(crossed, scale).sum(1, keepdims=True) / (_alike(squared, scale).sum(1, keepdims=True) + PRIOR)
+        weight = squared + PRIOR * scale
+        found: Array = np.divide(crossed + PRIOR * scale * usual, weight, out=np.zeros_like(weight), where=weight > 0)
+        return found
+
+    def explained(self, hard: bool = False) -> Array:
+        """Mean square of the predictions, (players,)."""
+        found: Array = (self.of(hard) ** 2 * self.sums["energy"]).sum(0) / self.sums["bases"].sum(0).clip(1)
+        return found
+
+    def unexplained(self, hard: bool = False, gradients: bool = True) -> Array:
+        """Mean square of what predictions leave of a marginal, (players,), shrunk towards the usual one.
+
+        Args:
+            hard: Of the hard value.
+            gradients: Whether there are gradients to predict with; without them, all is left.
+        """
+        left = self._left(hard, gradients)
+        found: Array = (self.flips * left + PRIOR * self.usual(hard, gradients)) / (self.flips + PRIOR)
         return found.clip(found.max() * 1e-6) if found.any() else np.ones_like(found)
 
-    def usual(self, hard: bool = False) -> Array:
-        """The variance that one would expect to be unexplained by the size of a player's gradients, (players,).
+    def usual(self, hard: bool = False, gradients: bool = True) -> Array:
+        """The same, as the size of a player's gradients suggests, (players,).
 
         By gradients, which every base shows of every player, and not by the player's own flips: where a hard value
-        hardly ever changes, those of most players have shown nothing yet, which does not mean that nothing will come.
+        rarely changes, the flips of most players have shown no change yet, but some will.
         """
         scale = self.sums["energy"].sum(0) / self.sums["bases"].sum(0).clip(1)
-        found: Array = scale * _alike(self._left(hard), scale).sum() / max(self.flips.sum(), 1.0)
+        total = _alike(self.flips * self._left(hard, gradients), scale).sum()
+        found: Array = scale * total / max(self.flips.sum(), 1.0)
         return found
 
-    def _left(self, hard: bool) -> Array:
-        """The sum of squares that gradients leave, (players,)."""
+    def _squares(self) -> Array:
+        """Mean square of a player's marginals, with one average marginal of all players added, (players,)."""
+        squares = self.sums["xx"].sum(0)
+        found: Array = (squares + squares.sum() / max(self.flips.sum(), 1.0)) / (self.flips + 1)
+        return found
+
+    def _left(self, hard: bool, gradients: bool) -> Array:
+        """Mean square that predictions leave, from the player's own flips alone, (players,)."""
         slope, s = self.of(hard), self.sums
         squares, crossed = (s["hh"], s["hg"]) if hard else (s["xx"], s["xg"])
-        found: Array = (squares - 2 * slope * crossed + slope**2 * s["gg"]).sum(0).clip(0)
+        gain = (2 * slope * crossed - slope**2 * s["gg"]).sum(0) / s["known"].sum(0).clip(1)
+        found: Array = (squares.sum(0) / self.flips.clip(1) - gradients * gain).clip(0)
         return found
 
 
 def _alike(sums: Array, scale: Array) -> Array:
-    """Sums by players' own scales, so that none counts more than another; 0 for those without any gradient."""
+    """Sums divided by each player's own scale, so that all players count alike; 0 for those without any gradient."""
     found: Array = np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
     return found
 
 
 def sum_flips(
-    bases: NDArray[np.bool_], gradients: Array, stars: NDArray[np.int64], players: NDArray[np.int64], marginals: Array
+    slopes: Slopes,
+    bases: NDArray[np.bool_],
+    gradients: Array | None,
+    stars: NDArray[np.int64],
+    players: NDArray[np.int64],
+    marginals: Array,
 ) -> dict[str, Array]:
-    """The sums of a round.
+    """The sums of a round, to be added to the slopes of earlier rounds.
 
     Args:
+        slopes: The slopes so far; gradients are limited as these and the round's own marginals suggest.
         bases: Who is on at each base, (bases, players).
-        gradients: Weighted gradients there, (bases, players).
+        gradients: Weighted gradients there, (bases, players); None for a round without.
         stars: The bases with flips, (stars,).
         players: Who is flipped at each of these, (stars, flips).
         marginals: Weighted marginals by value and by hard value, (stars, flips, 2).
     """
     n = bases.shape[1]
     place = np.take_along_axis(bases[stars], players, axis=1) * n + players  # (stars, flips), in (2, players)
+
+    def by_player(each: Array) -> Array:
+        found: Array = np.bincount(place.ravel(), weights=each.ravel(), minlength=2 * n).reshape(2, n)
+        return found
+
     x, h = marginals[..., 0], marginals[..., 1]
-    g = np.take_along_axis(gradients[stars], players, axis=1)
-    products = {"flips": np.ones_like(x), "xx": x * x, "xg": x * g, "gg": g * g, "hg": h * g, "hh": h * h}
-    sums = {name: np.bincount(place.ravel(), each.ravel(), 2 * n).reshape(2, n) for name, each in products.items()}
+    sums = {name: np.zeros((2, n)) for name in _SUMS}
+    sums |= {"flips": by_player(np.ones_like(x)), "xx": by_player(x * x), "hh": by_player(h * h)}
+    if gradients is None:
+        return sums
+    limited = slopes.add(sums).limited(gradients)
+    g = np.take_along_axis(limited[stars], players, axis=1)
     states = np.stack([~bases, bases])  # (2, bases, players)
-    return {**sums, "bases": states.sum(1).astype(np.float64), "energy": (states * gradients**2).sum(1)}
+    products = {"xg": by_player(x * g), "hg": by_player(h * g), "gg": by_player(g * g)}
+    whole = {"bases": states.sum(1).astype(np.float64), "energy": (states * limited**2).sum(1)}
+    return {**sums, **products, **whole, "known": sums["flips"]}

@@ -1,18 +1,20 @@
-"""Stars: base coalitions with single flips, and the gradient of all gates as what the flips correct.
+"""Stars: values of single flips at random coalitions, with gradients of the gates as a control variate.
 
-A draw is a coalition and an example of its own. At every base the gradient of the soft value says what each player is
-worth there, for two passes and all players at once, nearly right. At one base of each block single players are flipped
-to see what they are really worth, and how far the gradient was off: rather at a base with large gradients, where there
-is more to be off by. The estimate is the mean of the gradients plus the mean of what the flips correct, each flip
-weighed by one over the chance that it was made. That chance depends on earlier rounds and on the block's gradients
-alone, so every round is an unbiased estimate however flips are allocated: more to players whose gradients are less
-reliable, most of all to those that are still undecided as long as these are many, and some to every player in every
-round. Were the decided ones left out, their values would stay as rough as they were when they were decided.
+A draw is a base: a random coalition and a random example. The gradient of the soft value at a base predicts the
+marginal of every player for the cost of two passes. At one base of each block some players are flipped, which gives
+their true marginals and the errors of the predictions. The estimate is the mean of the predictions plus the mean of the
+errors, each divided by the probability of the flip.
 
-For each player, rounds are averaged with its chance of a flip as their weight: a round with few flips of it says less.
-The weights, too, come from earlier rounds alone, so that the weighted sum of errors has mean zero at all times.
-Dividing it by the sum of the weights, which is not quite the same in every run, leaves a bias that falls with the
-number of rounds while the standard error falls with its square root; at more than a few rounds it cannot be seen.
+A prediction is a limited gradient times a slope (see `slopes`). Limits, slopes and probabilities of players come from
+earlier rounds, and the probability of a base from the block's gradients, so every round is unbiased whatever they are.
+Players whose predictions are less reliable get more flips, undecided ones more again, and every player gets some.
+Where predictions save less than gradients cost, rounds have no gradients, and stars is plain sampling of flips; a small
+share of rounds has them all the same, in case more flips show that they help. The first rounds are small, because
+slopes start at 0.
+
+Each player's rounds are averaged with its probability of a flip as weight. The weights also come from earlier rounds,
+so the weighted sum of errors has mean zero; dividing by the sum of weights leaves a bias that falls with the number of
+rounds, while the standard error falls with its square root.
 """
 
 from dataclasses import dataclass
@@ -43,6 +45,11 @@ _EVEN = 0.25
 ANY = 0.2
 #: Flips of a player before its variance is to be trusted.
 _FEWEST_FLIPS = 32
+#: Allowance for a variance known from f flips only: it is taken as (1 + 4/√f) times what they show, one standard error
+#: of the variance of marginals whose kurtosis is 17; many heads have a few rare and large marginals.
+_ALLOWANCE = 4.0
+#: Share of the units that goes to gradients even where they do not pay.
+_EXPLORED = 0.05
 #: Standard errors by which the hard value may speak against a harmful player.
 _AGAINST = 2.0
 
@@ -68,7 +75,7 @@ class Stars:
     unbiased: ClassVar[bool] = True
     needs_units: ClassVar[bool] = False
     trains: ClassVar[bool] = False
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
@@ -105,12 +112,13 @@ class StarRounds:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
         self.slopes = Slopes.start(n)
-        self.blocks = 0
+        self.rounds, self.blocks, self.units = 0, 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
+        self._planned: int | None = None
         # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
         self.weight, self.weight_squares = np.zeros(n), np.zeros(n)
         self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
-        self.test = self._start_test()
+        self.test = self._start_test() if method.confidence == "betting" else None
         soft = problem.game if problem.game.differentiable else ProbabilityGame()
         hard = AccuracyGame() if problem.game.differentiable else problem.game
         self.gradient_engine, self.flip_engine = problem.engine(soft), problem.engine(PairGame(problem.game, hard))
@@ -123,9 +131,9 @@ class StarRounds:
     @property
     def next_units(self) -> float:
         """The most that the next round may cost: gradients, bases and flips, whichever players are drawn."""
-        stars, rows = self.method.bases, self.method.bases * (self._flips + 1)
+        stars, rows = self._blocks, self._blocks * (self._flips + 1)
         flips = most_drawn(self.flip_chances(), self._flips, self.flip_engine.flip_units)
-        gradients = self.gradient_engine.most_units(stars * self.method.gradients, gradients=True)
+        gradients = self.gradient_engine.most_units(stars * self._gradients, gradients=True) if self._gradients else 0.0
         return gradients + self.flip_engine.most_units(rows, shared=stars * (1 + flips))
 
     @property
@@ -135,18 +143,21 @@ class StarRounds:
         return f"{decided} of {len(self.problem.players)} decided"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """A round: gradients at all bases, flips at one of each block."""
-        count = self.method.bases * self.method.gradients
+        """A round: gradients at all bases unless they do not pay, flips at one base of each block."""
+        count = self._blocks * max(self._gradients, 1)
         bases, index = self.draw_bases(first_draw, count)
-        slopes = self.gradient_engine.gradients(bases, index)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
-        gradients = weights * slopes.gradients.numpy().astype(np.float64)
-        stars, odds = self._choose_bases(first_draw, gradients)
+        gradients, units = None, 0.0
+        if self._gradients:
+            slopes = self.gradient_engine.gradients(bases, index)
+            gradients, units = weights * slopes.gradients.numpy().astype(np.float64), slopes.cost.units
+        limited = np.zeros(bases.shape) if gradients is None else self.slopes.limited(gradients)
+        stars, odds = self._choose_bases(first_draw, limited)
         players = self._choose_players(first_draw)  # (stars, flips)
         marginals, cost = self._flip(bases[stars], index[stars], players, weights[stars])
-        sums = sum_flips(bases, gradients, stars, players, marginals)
-        arrays = {**sums, **self._reduce(bases, gradients, stars, odds, players, marginals)}
-        return {**arrays, "units": np.array(slopes.cost.units + cost.units)}, count
+        sums = sum_flips(self.slopes, bases, gradients, stars, players, marginals)
+        arrays = {**sums, **self._reduce(bases, limited, stars, odds, players, marginals)}
+        return {**arrays, "units": np.array(units + cost.units)}, count
 
     def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Coalitions (bases, players) and the example of each, (bases,)."""
@@ -158,14 +169,18 @@ class StarRounds:
         """Take in the sums of a round."""
         self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
-        self.blocks += blocks
+        self.rounds, self.blocks, self.units = (
+            self.rounds + 1,
+            self.blocks + blocks,
+            self.units + float(arrays["units"]),
+        )
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
         self.totals = self.totals + chance * arrays["totals"]
         self.crosses = self.crosses + chance**2 * arrays["totals"]
         self.squares = self.squares + chance**2 * arrays["squares"]
         if self.test is not None:
             self.test = self.test.update(arrays["players"], arrays["observed"])
-        self._decided = None
+        self._decided = self._planned = None
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """The estimates so far."""
@@ -193,9 +208,10 @@ class StarRounds:
         if not self.blocks:
             return np.full(len(self.problem.players), np.inf)
         count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
-        variance = count * self.estimates()[1][0] ** 2
+        flips = self.slopes.flips
+        variance = count * self.estimates()[1][0] ** 2 * (1 + _ALLOWANCE / np.sqrt(flips.clip(1)))
         found = asymptotic_radius(count, variance, self.method.error_rate / len(self.problem.players))
-        return np.where(self.slopes.flips >= _FEWEST_FLIPS, found, np.inf)
+        return np.where(flips >= _FEWEST_FLIPS, found, np.inf)
 
     def decisions(self) -> tuple[Decision, ...]:
         """What is decided so far."""
@@ -223,10 +239,39 @@ class StarRounds:
             found = ["undecided" if each == "harmful" and no else each for each, no in zip(found, against, strict=True)]
         return tuple(found)
 
+    @property
+    def _blocks(self) -> int:
+        """Blocks of the next round: few in the first rounds, in which little is known about gradients."""
+        return min(self.method.bases, 1 << (self.rounds + 1))
+
+    @property
+    def _gradients(self) -> int:
+        """Bases with a gradient in a block of the next round; 0 where gradients cost more than they save.
+
+        A small share of the units goes to gradients in any case, so that a wrong choice is corrected later.
+        """
+        if self._planned is None:
+            each, spent = self.method.gradients, 2 * float(self.slopes.sums["bases"][:, 0].sum())
+            due = spent <= _EXPLORED * self.units
+            self._planned = each if due or self._error_by_units(each) < self._error_by_units(0) else 0
+        return self._planned
+
+    def _error_by_units(self, gradients: int) -> float:
+        """Squared error times units that rounds with or without gradients promise, the sum over players."""
+        (value, _), (error, _) = self.estimates()
+        chances = self._chances(gradients > 0)
+        flips = self.slopes.unexplained(gradients=gradients > 0) / chances
+        means = (self.slopes.explained() if gradients else 0.0) - (value**2 - error**2).clip(0)
+        units = 2 * gradients + 1 + chances @ self.flip_engine.flip_units
+        return float((flips + means / max(gradients, 1)).clip(0).sum() * units)
+
     def flip_chances(self) -> Array:
         """The chance of each player to be flipped at a base, (players,); they sum to the flips of a base."""
+        return self._chances(self._gradients > 0)
+
+    def _chances(self, gradients: bool) -> Array:
         n = len(self.problem.players)
-        wanted = np.sqrt(self.slopes.unexplained() / self.flip_engine.flip_units)
+        wanted = np.sqrt(self.slopes.unexplained(gradients=gradients) / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
         # As much for them alone as they are of all: where few are left, more flips would decide hardly any of them.
         apart = undecided.mean()
@@ -239,7 +284,8 @@ class StarRounds:
 
         A bet needs marginals within the game's bounds, which it would not get by dividing them by other odds than 1.
         """
-        blocks, each = self.method.bases, self.method.gradients
+        blocks = self._blocks
+        each = len(gradients) // blocks
         size = np.abs(gradients).sum(1).reshape(blocks, each)
         if self.method.confidence == "betting":
             size = np.ones_like(size)
@@ -251,7 +297,7 @@ class StarRounds:
 
     def _choose_players(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
-        start = Draws(self.seed, "star flips").uniform(first_draw, self.method.bases, 1)  # (stars, 1)
+        start = Draws(self.seed, "star flips").uniform(first_draw, self._blocks, 1)  # (stars, 1)
         return systematic_sample(self.flip_chances(), self._flips, start)
 
     def _flip(
@@ -279,7 +325,7 @@ class StarRounds:
         for which, hard in enumerate((False, True)):
             off, on = self.slopes.of(hard)
             explained = np.where(bases, on, off) * gradients
-            corrected = explained.reshape(len(stars), self.method.gradients, -1).mean(1)  # (stars, players)
+            corrected = explained.reshape(len(stars), -1, gradients.shape[1]).mean(1)  # (stars, players)
             correction = marginals[..., which] - np.take_along_axis(explained[stars], players, axis=1)
             np.add.at(corrected, (row, players), correction / (odds[:, None] * chance[players]))
             totals.append(corrected.sum(0))
