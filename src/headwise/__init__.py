@@ -13,7 +13,7 @@ The main job in six lines:
 
 from typing import TYPE_CHECKING
 
-from headwise.lazy import lazy_names
+from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.api import evaluate, load, refine, score

@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 
 from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
-from headwise.display import html_table, text_table
 from headwise.engine.evaluation import Measurement, measure
 from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import gated
 from headwise.masks import HeadMask
 from headwise.models import load_model, load_tokenizer
-from headwise.progress import Advance, showing
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring import (
@@ -26,6 +24,8 @@ from headwise.scoring import (
     score_languages,
 )
 from headwise.scoring.refine import refine_languages
+from headwise.support.display import html_table, text_table
+from headwise.support.progress import Advance, showing
 
 #: A data set, or the name of one.
 Data = Dataset | str

@@ -9,10 +9,10 @@ from typing import Any, cast, get_args
 import torch
 from torch import Tensor
 
-from headwise.display import html_grid, shorten
 from headwise.errors import HeadwiseError, MaskMismatchError
 from headwise.files import read_json, write_json
 from headwise.heads import HeadMap, PlayerKind
+from headwise.support.display import html_grid, shorten
 
 _FORMAT = "headwise-mask"
 _VERSION = 1

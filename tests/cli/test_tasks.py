@@ -20,7 +20,7 @@ from headwise import HeadMask, find_heads
 from headwise.data.examples import UPOS
 from headwise.engine import evaluation
 from headwise.engine.evaluation import Measurement
-from headwise.progress import Progress
+from headwise.support.progress import Progress
 from headwise.tasks.evaluation import Evaluation
 from tests.cli.running import run
 from tests.families import BY_NAME

@@ -18,11 +18,11 @@ from headwise.cli.score import compare_command, score_command
 from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import evaluate_command, tune_command
+from headwise.data.task_names import TASKS
 from headwise.games import GAMES
 from headwise.methods import METHODS
 from headwise.models import default_names
 from headwise.studies import plan_names
-from headwise.tasks.names import TASKS
 
 if TYPE_CHECKING:
     from headwise.heads import HeadMap

@@ -10,7 +10,7 @@ from types import FrameType
 
 import typer
 
-from headwise.progress import Progress
+from headwise.support.progress import Progress
 
 
 class _Terminated(BaseException):

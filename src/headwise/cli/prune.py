@@ -10,10 +10,10 @@ import typer
 from headwise.cli.options import AsJson, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
-from headwise.display import shorten
 from headwise.errors import HeadwiseError
 from headwise.files import check_target
 from headwise.pruning.kinds import ExportKind
+from headwise.support.display import shorten
 
 if TYPE_CHECKING:
     from headwise.pruning import Exported

@@ -13,8 +13,8 @@ from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCo
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
+from headwise.data.task_names import TASKS
 from headwise.errors import HeadwiseError
-from headwise.tasks.names import TASKS
 
 if TYPE_CHECKING:
     from headwise.data.dataset import Dataset

@@ -9,7 +9,7 @@ from headwise.data.examples import UPOS, Sentence, WordExample
 from headwise.data.ids import running_id
 from headwise.data.text import FilePath, read_blocks
 from headwise.errors import HeadwiseError
-from headwise.extras import require
+from headwise.support.extras import require
 
 #: Tags of UD 1.x that version 2 renamed.
 V1_UPOS = {"CONJ": "CCONJ"}

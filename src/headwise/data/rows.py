@@ -9,7 +9,8 @@ from headwise.data.columns import is_iob, log_repairs, repair_iob2, to_iob
 from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
 from headwise.data.ids import running_id
 from headwise.data.languages import check_code
-from headwise.data.tables import WORD_TASKS, Table
+from headwise.data.tables import Table
+from headwise.data.task_names import WORD_TASKS
 from headwise.data.tsv import NLI_LABELS
 from headwise.errors import HeadwiseError
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from headwise.data.columns import is_iob, read_tagged
 from headwise.data.conllu import read_conllu
+from headwise.data.task_names import WORD_TASKS
 from headwise.data.text import FilePath, read_json_object, read_lines
 from headwise.errors import HeadwiseError
 
 #: File name endings of own data, before an optional `.gz`.
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".conllu", ".conll", ".iob", ".iob2", ".bio", ".txt")
-#: Tasks with one label per word.
-WORD_TASKS = ("pos", "ner", "slots")
 
 Row = tuple[str, Mapping[str, Any]]
 

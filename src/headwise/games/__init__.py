@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headwise.errors import HeadwiseError
-from headwise.lazy import lazy_names
+from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.games.base import Answers, Game

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import HeadwiseError
-from headwise.lazy import lazy_names
-from headwise.typed import check_type
+from headwise.support.lazy import lazy_names
+from headwise.support.typed import check_type
 
 if TYPE_CHECKING:
     from headwise.methods.base import Budget, Estimand, Method, MethodRun, Problem, run_method, score

@@ -19,7 +19,7 @@ from headwise.scores import HeadScores
 
 Arrays = Mapping[str, NDArray[Any]]
 #: Called with the units spent, the units of the budget and a word on how it goes.
-Progress = Callable[[float, float, str], None]
+RoundProgress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def score(
     seed: int = 0,
     journal: Journal | None = None,
     stream: str = "",
-    progress: Progress | None = None,
+    progress: RoundProgress | None = None,
 ) -> HeadScores:
     """The scores that `run_method` finds, which takes the same arguments."""
     return run_method(method, problem, budget, seed, journal, stream, progress).scores
@@ -201,7 +201,7 @@ def run_method(
     seed: int = 0,
     journal: Journal | None = None,
     stream: str = "",
-    progress: Progress | None = None,
+    progress: RoundProgress | None = None,
 ) -> MethodRun:
     """Let a method work on a problem until its budget is spent or nothing is left to find out.
 

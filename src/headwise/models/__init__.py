@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headwise.lazy import lazy_names
 from headwise.models.defaults import default_names, is_default
+from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.models.classifiers import add_head

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
-from headwise.extras import require
+from headwise.support.extras import require
 
 #: The untuned encoder.
 E5_SMALL = "e5-small"

@@ -6,7 +6,6 @@ import torch
 from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
-from headwise.extras import require
 from headwise.models.adapted import find_adapter, load_adapted, load_adapted_skeleton
 from headwise.models.defaults import is_default, load_default
 from headwise.models.device import choose_device, choose_dtype
@@ -15,6 +14,7 @@ from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_f
 from headwise.models.weights import load_weights
 from headwise.pruning import load_pruned
 from headwise.pruning.checkpoint import MANIFEST
+from headwise.support.extras import require
 
 
 def load_model(

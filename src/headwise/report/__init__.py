@@ -1,12 +1,13 @@
 """One page that shows what was found: a single HTML file that opens from disk and needs no network."""
 
-from headwise.report.contents import Curve, Gain, Report, ScoringCost, Section, noun_of
+from headwise.report.contents import SIGNIFICANT, Curve, Gain, Report, ScoringCost, Section, noun_of
 from headwise.report.curves import curves_section
 from headwise.report.gains import GainsText, gains_section
 from headwise.report.page import write_report
 from headwise.report.tables import table_section
 
 __all__ = [
+    "SIGNIFICANT",
     "Curve",
     "Gain",
     "GainsText",

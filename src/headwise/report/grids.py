@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"(\w+)\.(?:ffn|layer)\.(\d+)")
 
 
 @dataclass(frozen=True)
-class Grid:
+class PlayerGrid:
     """One map.
 
     Attributes:
@@ -41,7 +41,7 @@ class Grid:
         return tuple(place for place in every if place not in self.places)
 
 
-def grids(players: tuple[str, ...], kind: PlayerKind) -> tuple[Grid, ...]:
+def grids(players: tuple[str, ...], kind: PlayerKind) -> tuple[PlayerGrid, ...]:
     """The maps of some players, in the order of their stacks.
 
     Raises:
@@ -61,16 +61,16 @@ def grids(players: tuple[str, ...], kind: PlayerKind) -> tuple[Grid, ...]:
     stacks = tuple(dict.fromkeys(stack for stack, _ in found))
     places = {(stacks.index(stack), int(layer)): place for place, (stack, layer) in enumerate(found)}
     columns = 1 + max((column for _, column in places), default=-1)
-    return (Grid("", tuple(map(_title, stacks)), columns, places, "", "layer"),) if places else ()
+    return (PlayerGrid("", tuple(map(_title, stacks)), columns, places, "", "layer"),) if places else ()
 
 
-def _head_grids(players: tuple[str, ...]) -> tuple[Grid, ...]:
+def _head_grids(players: tuple[str, ...]) -> tuple[PlayerGrid, ...]:
     stacks: dict[str, dict[tuple[int, int], int]] = {}
     for place, name in enumerate(players):
         stack, layer, head = _parse(_HEAD, name)
         stacks.setdefault(stack, {})[int(layer), int(head)] = place
     return tuple(
-        Grid(
+        PlayerGrid(
             title=_title(stack) if len(stacks) > 1 else "",
             row_names=tuple(str(layer) for layer in range(1 + max(layer for layer, _ in places))),
             columns=1 + max(head for _, head in places),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from headwise.report.contents import NOUNS
-from headwise.report.grids import Grid, grids
+from headwise.report.grids import PlayerGrid, grids
 from headwise.report.html import element, isolated, joined
 from headwise.report.numbers import decimals_for, plain, plural, signed, span
 from headwise.report.palette import STEPS, level, limit_of
@@ -85,7 +85,7 @@ def _figure(language: str, scores: HeadScores, scale: _Scale) -> Markup:
     return element("figure", caption, *drawn)
 
 
-def _svg(grid: Grid, language: str, scores: HeadScores, scale: _Scale) -> Markup:
+def _svg(grid: PlayerGrid, language: str, scores: HeadScores, scale: _Scale) -> Markup:
     """One map, a cell being one unit wide: labels, cells, hatching, marks."""
     cell = max(_NARROWEST, min(_WIDEST, _WIDTH / grid.columns))
     font = _LETTERS / cell
@@ -108,7 +108,7 @@ def _svg(grid: Grid, language: str, scores: HeadScores, scale: _Scale) -> Markup
     )
 
 
-def _labels(grid: Grid, font: float, margin: float) -> Iterator[Markup]:
+def _labels(grid: PlayerGrid, font: float, margin: float) -> Iterator[Markup]:
     step, rows = math.ceil(1.5 * font), len(grid.row_names)
     for row in range(0, rows, step if grid.row_title else 1):
         yield element("text", grid.row_names[row], x=f"{-0.4 * font:.2f}", y=f"{row + 0.47 + 0.35 * font:.2f}",
@@ -121,7 +121,7 @@ def _labels(grid: Grid, font: float, margin: float) -> Iterator[Markup]:
         yield element("text", grid.row_title, transform=at, text_anchor="middle")
 
 
-def _cells(grid: Grid, scores: HeadScores, scale: _Scale) -> Iterator[Markup]:
+def _cells(grid: PlayerGrid, scores: HeadScores, scale: _Scale) -> Iterator[Markup]:
     low, high = scores.interval(_CONFIDENCE)
     for row in range(len(grid.row_names)):
         cells = []
@@ -159,7 +159,7 @@ def _describe(scores: HeadScores, place: int, low: float, high: float, decimals:
     return "\n".join(filter(None, lines))
 
 
-def _places(grid: Grid, scores: HeadScores, decision: Decision) -> Iterator[tuple[int, int]]:
+def _places(grid: PlayerGrid, scores: HeadScores, decision: Decision) -> Iterator[tuple[int, int]]:
     """The rows and columns of the players with that decision."""
     for at, place in grid.places.items():
         if scores.decision[place] == decision and not math.isnan(scores.value[place]):

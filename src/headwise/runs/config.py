@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
-from headwise.typed import read_yaml
+from headwise.support.typed import read_yaml
 
 #: Name of the file.
 CONFIG = "config.yaml"

@@ -12,7 +12,6 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.display import diverging_colour, html_grid
 from headwise.errors import HeadwiseError
 from headwise.files import read_json, write_json
 from headwise.heads import PlayerKind
@@ -20,6 +19,7 @@ from headwise.masks import HeadMask, describe_shape
 from headwise.scores.rules import FALSE_SHARE, likely_harmful, lowest_players, lowest_share, tells_likely
 from headwise.stats.multiple import Decision
 from headwise.stats.ranks import Correlation, SignAgreement, clear, jaccard, sign_agreement, spearman
+from headwise.support.display import diverging_colour, html_grid
 
 #: What files of scores say that they are.
 FORMAT = "headwise-scores"

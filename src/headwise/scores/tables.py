@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import HeadwiseError
-from headwise.extras import require
 from headwise.files import write_bytes
 from headwise.scores import FORMAT, VERSION, HeadScores
+from headwise.support.extras import require
 
 #: Columns that scores are made of; `language` comes first, and is there for people.
 _COLUMNS = ("player", "value", "stderr", "count", "decision")

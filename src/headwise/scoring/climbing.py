@@ -21,7 +21,7 @@ from headwise.stats import bh, chance_below
 Array = NDArray[np.float64]
 On = NDArray[np.bool_]
 #: Called with the rounds done and the most that there can be.
-Progress = Callable[[int, int], None]
+StepProgress = Callable[[int, int], None]
 
 #: Expected share of promises that are false among those that are considered.
 _FALSE = 0.25
@@ -108,7 +108,7 @@ class Search(Protocol):
         """What a mask is worth, and what each player is under it."""
 
 
-def climb(search: Search, first: On, progress: Progress | None = None) -> tuple[On, tuple[Step, ...]]:
+def climb(search: Search, first: On, progress: StepProgress | None = None) -> tuple[On, tuple[Step, ...]]:
     """Flip what promises most until nothing does: the best mask, (players,), and all that were tried."""
     on, best, reached = first, first, search.measure(first)
     steps = [Step(int((~on).sum()), reached.value, kept=True)]

@@ -14,7 +14,6 @@ from headwise.files import hash_json
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
 from headwise.methods.base import Problem
-from headwise.progress import Advance
 from headwise.runs import Journal, open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
@@ -23,9 +22,9 @@ from headwise.scoring.climbing import (
     Estimates,
     Measured,
     On,
-    Progress,
     RefinementPlan,
     Step,
+    StepProgress,
     climb,
     standard_error,
 )
@@ -33,6 +32,7 @@ from headwise.scoring.plan import plan_of
 from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import REFINED, load_scores
 from headwise.scoring.setting import Setting
+from headwise.support.progress import Advance
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def refine_mask(
     start: HeadMask,
     plan: RefinementPlan | None = None,
     journal: Journal | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> Refined:
     """Improve a mask: players that hurt under the mask are turned off, players that are missed are turned on again.
 

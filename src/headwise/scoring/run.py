@@ -13,7 +13,6 @@ from headwise.errors import FieldError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Method, Problem, find_method, method_class, run_method
-from headwise.progress import Advance
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
 from headwise.scores.tables import save_table
@@ -21,6 +20,7 @@ from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import REFINED
 from headwise.scoring.setting import Setting
+from headwise.support.progress import Advance
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headwise.lazy import lazy_names
+from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.studies.correlates import Correlate, CorrelatesPlan, CorrelatesStudy

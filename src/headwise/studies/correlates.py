@@ -13,7 +13,6 @@ from typing import Any
 
 from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.files import write_json
-from headwise.progress import Advance
 from headwise.report import Section
 from headwise.runs import open_run
 from headwise.runs.config import read_config
@@ -23,6 +22,7 @@ from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import StudyTable, save_tables, section_of
 from headwise.studies.targeted_study import MASKS, TargetedStudy, load_targeted
 from headwise.studies.typology import Distances, read_distances, uriel_distances
+from headwise.support.progress import Advance
 
 #: Where a finished study's figures are.
 FIGURES = "correlates.json"

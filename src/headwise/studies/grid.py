@@ -16,10 +16,10 @@ from headwise.errors import HeadwiseError
 from headwise.files import hash_json
 from headwise.heads import find_heads, hash_weights
 from headwise.masks import HeadMask
-from headwise.progress import Advance
 from headwise.pruning import shrink
 from headwise.runs import Journal
 from headwise.scoring import Setting
+from headwise.support.progress import Advance
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from headwise.progress import Advance
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
+from headwise.support.progress import Advance
 
 
 class Kind(Protocol):

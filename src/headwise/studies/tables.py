@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwise.files import write_bytes
-from headwise.report import Section, table_section
-
-#: A difference with a smaller P-value is marked.
-SIGNIFICANT = 0.05
+from headwise.report import SIGNIFICANT, Section, table_section
 
 
 @dataclass(frozen=True)

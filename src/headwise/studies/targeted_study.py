@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from headwise.report import Gain, GainsText, Section, gains_section, noun_of
+from headwise.report import SIGNIFICANT, Gain, GainsText, Section, gains_section, noun_of
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import PairedTest
 from headwise.studies.study import check_numbers, read_figures
-from headwise.studies.tables import SIGNIFICANT, Figure, StudyTable, TableCell
+from headwise.studies.tables import Figure, StudyTable, TableCell
 
 #: Where a finished study's figures are.
 FIGURES = "targeted.json"

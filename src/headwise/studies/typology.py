@@ -17,7 +17,7 @@ from typing import Any
 from headwise.errors import HeadwiseError
 
 #: The distances that URIEL knows.
-KINDS = ("syntactic", "genetic", "geographic", "phonological", "inventory", "featural")
+DISTANCE_KINDS = ("syntactic", "genetic", "geographic", "phonological", "inventory", "featural")
 #: Distances to one language, by language and kind; None where it is not known.
 Distances = dict[str, dict[str, float | None]]
 #: Languages that URIEL describes best under the code of a macrolanguage: Serbo-Croatian, and Norwegian.
@@ -119,7 +119,9 @@ def uriel_distances(source: str, languages: Sequence[str]) -> Distances | None:
         start = iso_code(source)
         if start is None:
             raise HeadwiseError(f"'source' is {source!r}, which is not a language code: give one, or a 'typology' file")
-        return {name: {kind: _distance(uriel, kind, start, iso_code(name)) for kind in KINDS} for name in languages}
+        return {
+            name: {kind: _distance(uriel, kind, start, iso_code(name)) for kind in DISTANCE_KINDS} for name in languages
+        }
 
 
 def _distance(uriel: Any, kind: str, source: str, code: str | None) -> float | None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from headwise.files import write_json
-from headwise.progress import Advance
 from headwise.runs import Journal, open_run
 from headwise.scoring import ScoringPlan, ScoringRun, Setting, load_setting, run_scoring
 from headwise.scoring.run_folder import SCORING
 from headwise.studies.grid import Array, Cell, Grid
 from headwise.studies.study import Study
 from headwise.studies.tables import save_tables
+from headwise.support.progress import Advance
 
 
 class ScoredPlan(Protocol):

@@ -13,8 +13,6 @@ from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, check_piece, find_task
 from headwise.tasks.translation import TranslationTask
 
-#: Tasks whose model is used as it is: its own output layer answers.
-TEXT_TASKS = ("translation", "lm")
 #: Most tokens that a model is given by default.
 USUAL_WINDOW = 512
 

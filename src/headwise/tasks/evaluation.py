@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from headwise.tasks.metrics import Array, CorpusMetric, bootstrap_interval
+from headwise.stats import bootstrap_interval
+from headwise.tasks.metrics import Array, CorpusMetric
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Metrics as sums: each example gives a few numbers, and any set of examples is measured by adding them up."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -165,25 +164,6 @@ class EntityF1:
     @cached_property
     def _ends(self) -> Tensor:
         return torch.tensor([label[:2] in ("E-", "S-") for label in (*self.labels, "O")])
-
-
-def bootstrap_interval(
-    statistics: Array, value: Callable[[Array], Array], resamples: int = 1000, seed: int = 0
-) -> tuple[float, float]:
-    """The 95% percentile interval of a metric under resampling of examples.
-
-    Args:
-        statistics: What each example adds, (examples, statistics).
-        value: The metric of summed statistics.
-        resamples: Number of resamples; in each, examples are drawn with replacement.
-        seed: Seed of the draws.
-    """
-    generator = np.random.default_rng(seed)
-    n = len(statistics)
-    # Counts of each example in a resample, so that a resample is one row of a matrix product.
-    weights = generator.multinomial(n, np.full(n, 1 / n), size=resamples)  # (resamples, examples)
-    low, high = np.percentile(value(weights @ statistics), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _ratio(over: Array, under: Array) -> Array:

@@ -7,12 +7,12 @@ from typing import Any, Literal, cast
 from torch import Tensor
 
 from headwise.data.examples import UPOS, Example, PairExample, TextExample, WordExample
+from headwise.data.task_names import TASKS, WORD_TASKS
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, inputs_of, make_batch, token_inputs
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
-from headwise.tasks.names import TASKS, WORD_TASKS
 
-Kind = Literal["sequence", "words"]
+LabelKind = Literal["sequence", "words"]
 Piece = Literal["text", "first"]
 
 NLI = ("entailment", "neutral", "contradiction")
@@ -34,7 +34,7 @@ class Task:
     """
 
     name: str
-    kind: Kind
+    kind: LabelKind
     labels: tuple[str, ...]
     metric: Metric
     piece: Piece = "text"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headwise.errors import HeadwiseError
-from headwise.extras import require
+from headwise.support.extras import require
 from headwise.tasks.metrics import Array
 
 #: Those of sacrebleu's tokenisations that need no download; `ja-mecab` and `ko-mecab` need sacrebleu[ja] and [ko].

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,15 +17,13 @@ from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError
 from headwise.heads import base_model
 from headwise.masks import HeadMask
+from headwise.support.progress import Advance
 from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
 from headwise.tuning.plan import TuningSettings
 from headwise.tuning.state import damaged, identify_run, read_state, write_state
-
-#: Called with the number of steps done, the number of steps in total and a status text.
-Progress = Callable[[int, int, str], None]
 
 
 class EpochResult(NamedTuple):
@@ -65,7 +63,7 @@ def train_model(
     tokenizer: Any,
     settings: TuningSettings,
     state_folder: Path | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
     mask: HeadMask | None = None,
 ) -> TuningResult:
     """Train a model in place; at the end it has the weights of its best epoch on dev.
@@ -146,7 +144,7 @@ class _Run:
         encoded: Sequence[Encoded],
         pad_id: int,
         settings: TuningSettings,
-        progress: Progress | None,
+        progress: Advance | None,
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, task, encoded, pad_id
         self.settings, self.progress = settings, progress

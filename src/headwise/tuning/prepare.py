@@ -10,6 +10,7 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from headwise.data.examples import Example
+from headwise.data.task_names import TEXT_TASKS
 from headwise.errors import HeadwiseError
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
@@ -20,7 +21,7 @@ from headwise.models.sources import NameOrPath, find_file, first_line
 from headwise.pruning.checkpoint import MANIFEST
 from headwise.pruning.cutting import removed_heads, shrink
 from headwise.tasks import Task, find_task, labels_of
-from headwise.tasks.dispatch import TEXT_TASKS, fit_to, task_of
+from headwise.tasks.dispatch import fit_to, task_of
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece
 

@@ -24,9 +24,10 @@ from headwise.heads import PRUNED_ATTRIBUTE, find_heads
 from headwise.masks import HeadMask
 from headwise.models import choose_device, load_tokenizer
 from headwise.pruning import save_pruned
+from headwise.support.progress import Advance
 from headwise.tasks.dispatch import check_tokenizer
 from headwise.tasks.protocol import AnyTask
-from headwise.tuning.loop import Progress, TuningResult, train_model
+from headwise.tuning.loop import TuningResult, train_model
 from headwise.tuning.plan import TuningPlan, TuningSettings, check_share
 from headwise.tuning.prepare import prepare
 
@@ -63,7 +64,7 @@ def tune(
     share: float = 1.0,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> TunedModel:
     """Tune a model on a task and keep the weights of its best epoch on dev.
 
@@ -127,7 +128,7 @@ def run_tuning(
     out: str | os.PathLike[str],
     overwrite: bool = False,
     trust_remote_code: bool = False,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> TuningResult:
     """Tune a model as a plan says and save it, or continue a run that was interrupted.
 

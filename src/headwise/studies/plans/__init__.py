@@ -11,7 +11,7 @@ from headwise.errors import HeadwiseError
 from headwise.scoring import ScoringPlan
 from headwise.studies.kinds import KINDS
 from headwise.studies.plan_files import FOLDER, plan_names
-from headwise.typed import check_fields, read_yaml
+from headwise.support.typed import check_fields, read_yaml
 
 
 def find_plan(name: str, changes: Sequence[str] = ()) -> Any:

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from headwise.progress import Progress
+from headwise.support.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -58,7 +58,7 @@ def test_work_that_fails_has_no_last_line() -> None:
 
 def test_time_left_is_that_of_the_work_of_this_run(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("headwise.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("headwise.support.progress.time.monotonic", lambda: clock[0])
     progress = Progress("scoring", seconds=100, stream=io.StringIO())
     assert progress.left == 100  # nothing but the limit is known
     clock[0] = 20.0

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from headwise.errors import HeadwiseError
-from headwise.typed import check_fields, check_type, read_yaml
+from headwise.support.typed import check_fields, check_type, read_yaml
 
 
 @dataclass
@@ -95,7 +95,7 @@ def test_files_that_hold_no_fields_are_named(tmp_path: Path) -> None:
 
 
 def test_neither_yaml_nor_msgspec_is_imported_before_it_is_needed() -> None:
-    check = "import sys, headwise.typed; sys.exit(bool({'yaml', 'msgspec'} & set(sys.modules)))"
+    check = "import sys, headwise.support.typed; sys.exit(bool({'yaml', 'msgspec'} & set(sys.modules)))"
     from tests.runs.writers import LIGHT
 
     assert subprocess.run([sys.executable, "-c", LIGHT + check], check=False).returncode == 0

@@ -1,0 +1,1 @@
+"""What every other package may use: lazy imports, optional packages, typed YAML, progress, notebook displays."""
