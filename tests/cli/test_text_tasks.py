@@ -229,3 +229,24 @@ def test_mistakes_get_one_sentence(
 def test_ls_names_the_tasks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "ls", "tasks") == 0
     assert {"translation", "lm"} <= set(capsys.readouterr().out.split())
+
+
+def test_choices_of_own_data_are_evaluated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], writer: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"context": "w12 w13", "choices": ["w14", "w9 w9"], "answer": n % 2, "language": "en", "split": "test"}
+        for n in range(4)
+    ]
+    data = tmp_path / "choices.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("eval", str(writer), "--task", "choice", "--data", str(data))
+    run(monkeypatch, *command, "--json")
+    found = shown(capsys)["languages"]["en"]
+    assert (found["examples"], found["value"]) == (4, 50)  # the context and the choices are always the same
+    data.write_text(json.dumps({**rows[0], "answer": 2}) + "\n")
+    assert run(monkeypatch, *command) == 1
+    assert "line 1: the answer must be the number of a choice, counted from 0 to 1, not 2" in capsys.readouterr().err
+    data.write_text(json.dumps({**rows[0], "split": "dev"}) + "\n")
+    assert run(monkeypatch, "score", *command[1:], "--out", str(tmp_path / "run")) == 1
+    assert "the task 'choice' can only be evaluated" in capsys.readouterr().err

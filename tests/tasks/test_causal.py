@@ -16,9 +16,9 @@ from transformers import GPT2Config, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutput
 
 from headwise import HeadwiseError, find_heads, gated, shrink
+from headwise.data.examples import ChoiceExample
 from headwise.tasks import likelihood
 from headwise.tasks.causal import (
-    ChoiceExample,
     MultipleChoice,
     evaluate_choices,
     make_windows,
@@ -221,14 +221,16 @@ def test_where_a_choice_changes_the_pieces_of_the_context_all_are_scored_from_th
     base = Tokenizer(Unigram(pieces, unk_id=0))
     base.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=base, bos_token="<s>", unk_token="<unk>")
-    (joined, split), _ = MultipleChoice(separator="").encode(ChoiceExample("1", "x a", ("b", "c"), 0), tokenizer)
+    (joined, split), _ = MultipleChoice(separator="").encode_choices(
+        ChoiceExample("1", "x a", ("b", "c"), 0), tokenizer
+    )
     assert (joined.ids, joined.gold) == ((1, 2), (6,))
     assert (split.ids, split.gold) == ((1, 2, 3), (3, 5))
 
 
 def test_a_long_context_loses_its_beginning_and_is_counted(words: Any) -> None:
     task = MultipleChoice(window=3)
-    encoded, cut = task.encode(PLANTED[2], words)
+    encoded, cut = task.encode_choices(PLANTED[2], words)
     assert cut
     assert (encoded[1].ids, encoded[1].positions, encoded[1].gold) == ((9, 10, 11), (2,), (12,))
     assert score_choices(Successor(), task, PLANTED, words).cut == 2
@@ -242,4 +244,4 @@ def test_examples_that_cannot_be_are_named(words: Any) -> None:
         (replace(PLANTED[0], choices=("w5", "w6 " * 9)), "a choice has 9 tokens, but the window takes 1 to 8"),
     ):
         with pytest.raises(HeadwiseError, match=message):
-            MultipleChoice(window=8).encode(example, words)
+            MultipleChoice(window=8).encode_choices(example, words)

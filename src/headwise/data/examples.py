@@ -53,6 +53,23 @@ class TranslationExample:
 
 
 @dataclass(frozen=True)
+class ChoiceExample:
+    """A text and several continuations, of which one is right.
+
+    Attributes:
+        id: The same for the same item in every language of an aligned set.
+        context: The text before the continuation.
+        choices: The continuations.
+        answer: The number of the right one, counted from 0.
+    """
+
+    id: str
+    context: str
+    choices: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True)
 class Sentence:
     """A sentence with its dependency tree, as in CoNLL-U.
 
@@ -75,4 +92,4 @@ class Sentence:
     entities: tuple[str, ...]
 
 
-Example = TextExample | PairExample | WordExample | TranslationExample
+Example = TextExample | PairExample | WordExample | TranslationExample | ChoiceExample

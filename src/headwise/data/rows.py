@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwise.data.columns import is_iob, log_repairs, repair_iob2, to_iob
-from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import ChoiceExample, Example, PairExample, TextExample, TranslationExample, WordExample
 from headwise.data.ids import running_id
 from headwise.data.languages import check_code
 from headwise.data.tables import Table
@@ -34,6 +34,7 @@ _COLUMNS: dict[str, tuple[tuple[tuple[str, ...], ...], ...]] = {
     "slots": ((_WORDS, ("slots", "slot_labels", "labels", "tags")), (("utterance", "text"), ("slot_labels", "slots"))),
     "translation": ((("source",), ("target",)),),
     "lm": (_TEXT,),
+    "choice": ((("context", "question", "premise"), ("choices",), ("answer", "label")),),
 }
 #: What the error for missing columns asks for.
 _REQUIRED = {
@@ -43,6 +44,7 @@ _REQUIRED = {
     **dict.fromkeys(WORD_TASKS, "words, labels"),
     "translation": "source, target",
     "lm": "text",
+    "choice": "context, choices, answer",
 }
 TASKS = tuple(_COLUMNS)
 _LANGUAGE = ("language", "lang", "locale")
@@ -238,6 +240,8 @@ class _Reader:
         content = self._columns.content
         if self._task in WORD_TASKS:
             return self._words(where, id_, cells)
+        if self._task == "choice":
+            return self._choice(where, id_, cells)
         texts = [_text(where, column, cells.get(column)) for column in self._text_columns()]
         if not all(texts):
             return None
@@ -248,6 +252,17 @@ class _Reader:
                 return TranslationExample(id_, texts[0], texts[1])
         label = self._label(where, content[-1], cells.get(content[-1]))
         return TextExample(id_, texts[0], label) if len(texts) == 1 else PairExample(id_, texts[0], texts[1], label)
+
+    def _choice(self, where: str, id_: str, cells: Mapping[str, Any]) -> ChoiceExample:
+        context, choices, answer = (cells.get(column) for column in self._columns.content)
+        if not isinstance(choices, list | tuple) or len(choices) < 2 or not all(map(str, choices)):
+            raise HeadwiseError(f"{where}: the choices must be a list of at least two texts, not {choices!r}")
+        if type(answer) is not int or not 0 <= answer < len(choices):
+            raise HeadwiseError(
+                f"{where}: the answer must be the number of a choice, counted from 0 to {len(choices) - 1}, "
+                f"not {answer!r}"
+            )
+        return ChoiceExample(id_, str(context or ""), tuple(map(str, choices)), answer)
 
     def _text_columns(self) -> tuple[str, ...]:
         content = self._columns.content

@@ -1,8 +1,8 @@
 """The names of the tasks, in a module that imports nothing: the command line shows them without loading torch."""
 
 #: All tasks.
-TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm")
+TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "choice")
 #: Tasks that label every word.
 WORD_TASKS = ("pos", "ner", "slots")
 #: Tasks that use the model's own output layer; the others need a classification head.
-TEXT_TASKS = ("translation", "lm")
+TEXT_TASKS = ("translation", "lm", "choice")

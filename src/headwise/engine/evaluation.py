@@ -19,7 +19,15 @@ from headwise.games.metric import MetricGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
-from headwise.tasks.causal import LanguageTask, Perplexity, perplexity, texts_of
+from headwise.tasks.causal import (
+    LanguageTask,
+    MultipleChoice,
+    Perplexity,
+    choices_of,
+    evaluate_choices,
+    perplexity,
+    texts_of,
+)
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.metrics import Array, CorpusMetric
 from headwise.tasks.protocol import AnyTask
@@ -80,6 +88,8 @@ def measure(
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
             measured = perplexity(model, texts_of(examples), tokenizer, task.window)
+        case MultipleChoice():
+            measured = evaluate_choices(model, task, choices_of(examples), tokenizer)
         case Task():
             measured = evaluate(model, task, examples, tokenizer)
         case _:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from headwise.data.examples import Example, TextExample
+from headwise.data.examples import ChoiceExample, Example, TextExample
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, make_batch, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
@@ -156,23 +156,6 @@ def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encod
 
 
 @dataclass(frozen=True)
-class ChoiceExample:
-    """A text and the ways in which it may go on.
-
-    Attributes:
-        id: The same for the same item in every language of an aligned set.
-        context: What comes before.
-        choices: The ways to go on.
-        answer: Which of them is right, counted from 0.
-    """
-
-    id: str
-    context: str
-    choices: tuple[str, ...]
-    answer: int
-
-
-@dataclass(frozen=True)
 class ChoiceScores:
     """What a model thinks of each choice.
 
@@ -206,13 +189,15 @@ class MultipleChoice:
         normalise: What a choice's log-likelihood is divided by: nothing, its tokens, or its bytes in UTF-8.
         separator: What stands between context and choice; nothing for languages without spaces.
         window: Most tokens that the model reads; a longer context loses its beginning.
+        name: What it is called.
     """
 
     normalise: Normalise = "none"
     separator: str = " "
     window: int = 512
+    name: str = "choice"
 
-    def encode(self, example: ChoiceExample, tokenizer: Any) -> tuple[tuple[Encoded, ...], bool]:
+    def encode_choices(self, example: ChoiceExample, tokenizer: Any) -> tuple[tuple[Encoded, ...], bool]:
         """The choices in tokens, and whether the context had to be cut.
 
         All choices are scored from the same place on: where the first of them changes how the text is tokenised.
@@ -241,13 +226,43 @@ class MultipleChoice:
             encoded.append(Encoded(tuple(ids), tuple(range(len(ids) - len(gold), len(ids))), tuple(gold)))
         return tuple(encoded), cut
 
+    def encode(self, examples: Sequence[Example], tokenizer: Any) -> tuple[tuple[Encoded, ...], int]:
+        """Raise an error: a choice is several sequences, so it can be evaluated, but not scored or tuned on.
+
+        Raises:
+            HeadwiseError: Always.
+        """
+        del examples, tokenizer
+        raise HeadwiseError("the task 'choice' can only be evaluated: use the task 'lm' to score heads or to tune")
+
+    def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
+        """The encoded sequences of an index side by side."""
+        del model
+        return make_batch(encoded, index, pad_id)
+
+    def select(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The model's output where each token is predicted, (tokens, vocabulary)."""
+        return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
+
+
+def choices_of(examples: Sequence[Example]) -> list[ChoiceExample]:
+    """The examples as multiple-choice examples.
+
+    Raises:
+        HeadwiseError: An example is not one.
+    """
+    found = [example for example in examples if isinstance(example, ChoiceExample)]
+    if len(found) < len(examples):
+        raise HeadwiseError("multiple choice needs a context, choices and an answer (ChoiceExample)")
+    return found
+
 
 def score_choices(
     model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
 ) -> ChoiceScores:
     """The score of each choice of each example."""
     _check_window(model, task.window, stride=1)
-    encoded, cuts = zip(*(task.encode(example, tokenizer) for example in examples), strict=True)
+    encoded, cuts = zip(*(task.encode_choices(example, tokenizer) for example in examples), strict=True)
     sequences = [(owner, choice) for owner, choices in enumerate(encoded) for choice in choices]
     sums = _sum_sequences(model, sequences, tokenizer, gating)  # (choices of all examples, 3)
     lengths = {

@@ -7,7 +7,7 @@ from typing import Any
 from headwise.data.columns import is_iob
 from headwise.errors import HeadwiseError
 from headwise.heads import find_heads
-from headwise.tasks.causal import LanguageTask
+from headwise.tasks.causal import LanguageTask, MultipleChoice
 from headwise.tasks.encoding import usable_positions
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, check_piece, find_task
@@ -49,6 +49,10 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
             if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":
                 raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
             return LanguageTask(window=longest if window is None else window)
+        case "choice":
+            if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":
+                raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
+            return MultipleChoice(window=longest if window is None else window)
     return _classification(model, name, piece)
 
 
