@@ -147,7 +147,8 @@ def sum_flips(
     place = np.take_along_axis(bases[stars], players, axis=1) * n + players  # (stars, flips), in (2, players)
 
     def by_player(each: Array) -> Array:
-        return np.bincount(place.ravel(), each.ravel(), 2 * n).reshape(2, n)
+        found: Array = np.bincount(place.ravel(), each.ravel(), 2 * n).reshape(2, n).astype(np.float64)
+        return found
 
     x, h = marginals[..., 0], marginals[..., 1]
     sums = {name: np.zeros((2, n)) for name in _SUMS}
