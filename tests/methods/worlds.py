@@ -153,7 +153,7 @@ class SimulatedEngine:
 class SimulatedProblem(Problem):
     """A problem of a simulated game; players lie in layers from the first to the last."""
 
-    world: Any = field(kw_only=True)
+    world: World = field(kw_only=True)
     layers: int = field(kw_only=True, default=4)
 
     def engine(self, game: Game | None = None) -> Engine:
@@ -162,8 +162,7 @@ class SimulatedProblem(Problem):
     @property
     def exact(self) -> Array:
         """The true values of the players, (players,)."""
-        world = self.world
-        return np.asarray(world.moments(self.smallest)[0] if isinstance(world, Table) else world.exact(self.smallest))
+        return self.world.exact(self.smallest)
 
     def at(self, share: float) -> "SimulatedProblem":
         """The same game with another estimand."""
@@ -293,19 +292,15 @@ class TableEngine(SimulatedEngine):
 
 
 @dataclass(frozen=True)
-class TableProblem(SimulatedProblem):
+class TableProblem(Problem):
     """A problem of a game whose values and gradients are all known."""
 
+    table: Table = field(kw_only=True)
+    layers: int = field(kw_only=True)
     depths: NDArray[np.int64] = field(kw_only=True)
 
-    @property
-    def table(self) -> Table:
-        """The world, which is a table."""
-        assert isinstance(self.world, Table)
-        return self.world
-
     def engine(self, game: Game | None = None) -> Engine:
-        return TableEngine(self.depths, self.world, self.layers, game or self.game, self.examples, self.players)
+        return TableEngine(self.depths, self.table, self.layers, game or self.game, self.examples, self.players)
 
 
 def tabulate(problem: Problem) -> TableProblem:
@@ -322,7 +317,7 @@ def tabulate(problem: Problem) -> TableProblem:
     layers = len(problem.heads.layers)
     depths = np.rint((1 - problem.engine().flip_units) * layers).astype(np.int64)
     parts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
-    return TableProblem(**parts, world=Table(values, hard, slopes), layers=layers, depths=depths)
+    return TableProblem(**parts, table=Table(values, hard, slopes), layers=layers, depths=depths)
 
 
 def _numbers(masks: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -147,9 +147,7 @@ def sum_flips(
     place = np.take_along_axis(bases[stars], players, axis=1) * n + players  # (stars, flips), in (2, players)
 
     def by_player(each: Array) -> Array:
-        found: Array = (
-            np.bincount(place.ravel(), weights=each.ravel(), minlength=2 * n).reshape(2, n).astype(np.float64)
-        )
+        found: Array = np.bincount(place.ravel(), each.ravel(), 2 * n).reshape(2, n).astype(np.float64)
         return found
 
     x, h = marginals[..., 0], marginals[..., 1]

@@ -242,7 +242,7 @@ class StarRounds:
     @property
     def _blocks(self) -> int:
         """Blocks of the next round: few in the first rounds, in which little is known about gradients."""
-        return min(self.method.bases, 1 << (self.rounds + 1))
+        return min(self.method.bases, 2 << self.rounds)
 
     @property
     def _gradients(self) -> int:
