@@ -121,7 +121,7 @@ def test_the_same_study_again_is_read_not_run(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("headwise.studies.testing.evaluate", fail)
+    monkeypatch.setattr("headwise.engine.evaluation.MaskJudge.measure", fail)
     again = run_targeted(plan, study.folder)
     assert again.languages == study.languages
     assert again.scores == study.scores
