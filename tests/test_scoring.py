@@ -230,9 +230,12 @@ def test_peers_are_told_what_they_may_spend(
 ) -> None:
     told: dict[str, object] = {}
 
+    class Planner(Dawdler):
+        needs_units = True
+
     def find(name: str, **options: object) -> Dawdler:
         told.update(options)
-        return Dawdler()
+        return Planner()
 
     monkeypatch.setattr("headwise.scoring.find_method", find)
     run_scoring(dataclasses.replace(world, method="shapiq"), tmp_path / "run")

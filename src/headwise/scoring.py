@@ -21,7 +21,7 @@ from headwise.errors import HeadwiseError, require_whole
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, PlayerKind, find_heads, hash_weights
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Estimand, Method, Problem, find_method, method_class, run_method
+from headwise.methods import Budget, Estimand, Method, Problem, find_method, run_method
 from headwise.models import load_model, load_tokenizer
 from headwise.results import REFINED
 from headwise.rules import harmful_mask
@@ -269,9 +269,10 @@ def _require(option: str, value: str, known: Sequence[str]) -> None:
 def plan_method(plan: ScoringPlan) -> Method:
     """The method of a plan with its options; a method that has to know its budget beforehand is given the plan's."""
     options = {str(name): value for name, value in plan.options.items()}  # names in a plan's YAML may be numbers
-    if method_class(plan.method).needs_units:
-        options = {"units": plan.budget, **options}
-    return find_method(plan.method, **options)
+    method = find_method(plan.method, **options)
+    if method.needs_units and "units" not in options:
+        return find_method(plan.method, units=plan.budget, **options)
+    return method
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
