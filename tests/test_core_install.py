@@ -11,31 +11,22 @@ ROOT = Path(__file__).parents[1]
 START = "from tests.core_only import hide_extras; hide_extras()\n"
 
 MAIN_JOB = """
-import json, sys
-import torch
+import json, pathlib, sys
+import headwise as hw
 from tests.scoring.world import WORDS, save_model
-from headwise import find_heads, shrink
-from headwise.data.examples import WordExample
-from headwise.engine import encode_examples, players_of
-from headwise.games import find_game
-from headwise.methods import Budget, Problem, find_method, score
-from headwise.models import load_model, load_tokenizer
-from headwise.scores.rules import lowest_mask
-from headwise.tasks import evaluate
-from headwise.tasks.dispatch import task_of
 
-folder = save_model(__import__("pathlib").Path(sys.argv[1]) / "model")
-model, tokenizer = load_model(folder), load_tokenizer(folder)
-sentences = (("the", "cat", "sat"), ("paka", "alikaa"), ("kissa",))
-data = [WordExample(str(n), words, tuple(WORDS[word] for word in words)) for n, words in enumerate(sentences)]
-task, heads = task_of(model, "pos"), find_heads(model)
-examples = encode_examples(task, data, tokenizer)
-problem = Problem(model, heads, examples, players_of(heads), find_game("probability"), language="en")
-scores = score(find_method("stars"), problem, Budget(3000))
-small = shrink(model, lowest_mask(scores, heads, 3))
-found = evaluate(small, task, data, tokenizer)
+model, tokenizer = hw.load(save_model(pathlib.Path(sys.argv[1]) / "model"))
+sentences = (("the", "cat", "sat"), ("the", "cat"), ("sat",))
+rows = [
+    {"words": words, "labels": [WORDS[word] for word in words], "language": "en", "split": split}
+    for words in sentences for split in ("dev", "test")
+]
+data = hw.dataset(rows, task="pos")
+scores = hw.score(model, tokenizer, data, languages=["en"], budget=3000, progress=False)["en"]
+small = hw.shrink(model, scores.mask(count=3))
+found = hw.evaluate(small, tokenizer, data, languages=["en"], progress=False)["en"].results[0]
 print(json.dumps({"players": len(scores.players), "units": scores.provenance.units, "examples": found.examples,
-                  "heads": len(find_heads(small).players()), "accuracy": found.value}))
+                  "heads": len(hw.find_heads(small).players()), "accuracy": found.value}))
 """
 
 NEEDS_AN_EXTRA = """
@@ -53,11 +44,9 @@ for name in ("source.spm", "target.spm"):
 from headwise.data.catalog import open_dataset
 from headwise.models import load_model, load_tokenizer
 from headwise.scores.tables import save_table
-from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import Bleu, ChrF
 
 calls = {
-    "entities": lambda: EntityF1().statistics(["O"], ["O"]),
     "bleu": lambda: Bleu().signature,
     "chrf": lambda: ChrF().statistics("a", "a"),
     "treebank": lambda: open_dataset("phrasebook", "pos").examples("en", "dev"),
@@ -77,7 +66,6 @@ print(json.dumps(messages))
 """
 
 EXTRAS = {
-    "entities": ("seqeval", "tasks"),
     "bleu": ("sacrebleu", "tasks"),
     "chrf": ("sacrebleu", "tasks"),
     "treebank": ("conllu", "tasks"),

@@ -82,7 +82,7 @@ def data(tmp_path: Path) -> Path:
 def tiny_e5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny encoder in place of e5-small."""
     folder = save_encoder(tmp_path / "e5")
-    for module in ("defaults", "loading"):
+    for module in ("e5", "loading"):
         monkeypatch.setattr(f"headwise.models.{module}.e5_small_folder", lambda: folder)
 
 

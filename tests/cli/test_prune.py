@@ -73,7 +73,7 @@ def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
         (("--refined", "--mask", "mask.json"), "give its folder and --language, no --mask"),
         (("--language", "en", "--refined"), "has no refined mask for --language en: it has sw: run headwise refine"),
         (("--language", "xx", "--share", 0.5), "has no scores of --language xx: it has en, sw"),
-        (("--language", "en", "--count", 99), "99 players cannot go"),
+        (("--language", "en", "--count", 99), "count must be between 0 and 12"),
     ],
 )
 def test_choices_that_do_not_fit_are_named(
@@ -130,7 +130,9 @@ def test_a_folder_with_the_mask_or_the_model_in_it_is_not_replaced(
     assert mask.is_file()
 
 
-@pytest.mark.parametrize(("method", "what"), [("gradient-screen", "biased"), ("michel", "sign"), ("random", "chance")])
+@pytest.mark.parametrize(
+    ("method", "what"), [("gradient-screen", "biased"), ("michel", "sign"), ("random", "without a sign")]
+)
 def test_values_that_do_not_tell_what_is_likely_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -178,7 +180,7 @@ def test_scores_without_standard_errors_need_a_number_of_heads(
         (("--harmful",), "no head is decided harmful for en, so nothing was written: use --likely, --refined or"),
         (("--refined",), "the refined mask removes no head for en, so nothing was written: use --likely, --count"),
         (("--count", 0), "--count 0 removes no head for en, so nothing was written: give a larger number"),
-        (("--share", 0.01), "--share 0.01 removes no head for en, so nothing was written: give a larger number"),
+        (("--share", 0.01), "the given --share removes no head for en, so nothing was written: give a larger share"),
     ],
 )
 def test_nothing_is_written_when_no_head_would_be_removed(
@@ -295,7 +297,7 @@ def test_masks_of_a_study_that_refined_nothing_are_not_refined(
 
 
 @pytest.mark.parametrize(
-    ("languages", "message"), [("xx", "has no scores of the language xx"), (" ,", "--languages names no language")]
+    ("languages", "message"), [("xx", "has no scores of xx"), (" ,", "--languages names no language")]
 )
 def test_languages_that_cannot_be_refined_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, languages: str, message: str

@@ -34,7 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
 @pytest.fixture
 def dawdler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick method in place of headwise's own."""
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(**options))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -217,7 +217,7 @@ def test_mistakes_get_one_sentence(
 ) -> None:
     mistakes = [
         (("--method", "guess"), "there is no method 'guess': choose one of stars"),
-        (("--game", "chess"), "--game is one of accuracy, probability"),
+        (("--game", "chess"), "--game: must be one of accuracy, probability"),
         (("--game", "f1"), "--game f1 is for entities and slots, not for pos: take accuracy"),
         (("--estimand", "half"), "--estimand is 'full', 'truncated' or 'truncated(SHARE)'"),
         (("--players", "neurons"), "--players is one of heads, ffn, layers, kv, not 'neurons'"),

@@ -104,7 +104,7 @@ def test_a_first_attempt_that_failed_can_be_mended(
     command = ("study", plan, "--out", tmp_path / "run", "--set", "languages=sw", "--set", "randoms=0")
     mistakes = {
         "model=nowhere/at-all": "nowhere/at-all",
-        "piece=last": "'piece' is one of text, first",
+        "piece=last": "piece: must be one of text, first",
         "budget=1": "'budget': 1 units do not pay",
     }
     for change, message in mistakes.items():

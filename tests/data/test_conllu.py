@@ -100,5 +100,5 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "conllu", None)
     conllu._parser.cache_clear()
     (tmp_path / "a.conllu").write_text("1\tw\t_\tNOUN\t_\t_\t0\troot\t_\t_\n")
-    with pytest.raises(HeadwiseError, match=r"need the package conllu: pip install 'headwise\[tasks\]'"):
+    with pytest.raises(HeadwiseError, match=r"needs the package conllu: pip install 'headwise\[tasks\]'"):
         read_conllu(tmp_path / "a.conllu")

@@ -79,7 +79,7 @@ def test_time_that_runs_out_does_not_fill_the_bar(
 def test_what_a_finished_language_leaves_of_its_budget_is_not_counted(
     world: ScoringPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwise.scoring.find_method", lambda name, **options: Dawdler(rounds=2))
+    monkeypatch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(rounds=2))
     seen: list[tuple[int, int, str]] = []
     run_scoring(world, tmp_path / "run", progress=lambda *how: seen.append(how))
     assert [how[:2] for how in seen] == [(8, 80), (16, 80), (16, 56), (24, 56), (32, 56), (32, 32)]
@@ -298,9 +298,12 @@ def test_peers_are_told_what_they_may_spend(
 ) -> None:
     told: dict[str, object] = {}
 
+    class Planner(Dawdler):
+        needs_units = True
+
     def find(name: str, **options: object) -> Dawdler:
         told.update(options)
-        return Dawdler()
+        return Planner()
 
     monkeypatch.setattr("headwise.scoring.run.find_method", find)
     run_scoring(dataclasses.replace(world, method="shapiq"), tmp_path / "run")

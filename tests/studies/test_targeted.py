@@ -115,7 +115,7 @@ def test_the_same_study_again_is_read_not_run(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("headwise.studies.grid.evaluate", fail)
+    monkeypatch.setattr("headwise.engine.evaluation.MaskJudge.measure", fail)
     again = TARGETED.run(plan, study.folder)
     assert again.languages == study.languages
     assert again.scores == study.scores

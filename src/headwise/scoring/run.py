@@ -12,7 +12,7 @@ from typing import Any, cast
 from headwise.errors import FieldError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Method, Problem, find_method, method_class, run_method
+from headwise.methods import Budget, Method, Problem, find_method, run_method
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
 from headwise.scores.tables import save_table
@@ -150,9 +150,10 @@ def score_languages(
 def plan_method(plan: ScoringPlan) -> Method:
     """The method of a plan with its options; a method that has to know its budget beforehand is given the plan's."""
     options = {str(name): value for name, value in plan.options.items()}  # names in a plan's YAML may be numbers
-    if method_class(plan.method).needs_units:
-        options = {"units": plan.budget, **options}
-    return find_method(plan.method, **options)
+    method = find_method(plan.method, **options)
+    if method.needs_units and "units" not in options:
+        return find_method(plan.method, units=plan.budget, **options)
+    return method
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:

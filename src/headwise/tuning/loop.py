@@ -101,6 +101,7 @@ def train_model(
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
         loss = run.train_epoch(epoch)
+        run.check_weights(epoch)
         run.note(epoch, loss, _dev_value(model, task, dev, tokenizer))
         if state_folder is not None:
             run.save(state_folder, epoch + 1)
@@ -198,12 +199,14 @@ class _Run:
                 f"take a lower learning rate than {self.settings.learning_rate:g}"
             )
 
-    def note(self, epoch: int, loss: float, value: float) -> None:
-        """Remember how an epoch went, and its weights if it is the best so far."""
-        # The last step of an epoch shows in no loss, and labels are predicted even by weights that are no numbers.
-        self.require_finite("dev value", value, epoch)
+    def check_weights(self, epoch: int) -> None:
+        """Stop a run whose last step broke the weights: no loss of the epoch shows it."""
         total = sum(float(weight.detach().sum()) for weight in self.weights.values())
         self.require_finite("sum of the weights", total, epoch)
+
+    def note(self, epoch: int, loss: float, value: float) -> None:
+        """Remember how an epoch went, and its weights if it is the best so far."""
+        self.require_finite("dev value", value, epoch)
         self.history.append(EpochResult(loss, value))
         if value > self.best_value:
             self.best_epoch, self.best_value = epoch + 1, value
