@@ -63,7 +63,7 @@ def data(tmp_path: Path) -> Path:
     tags = [f"# sent_id = {n}\n1\tw{n + 5}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n" for n in range(20)]
     files = {
         "massive/en-US.jsonl": "\n".join(map(json.dumps, rows)),
-        "mt/en-de.tsv": "".join(f"{text}\t{text}\n" for text in texts * 3),
+        "mt/en-de.tsv": "".join(f"{text}\t{text}\n" for text in texts * 12),
         "mt/flores200.en.txt": "\n".join(texts),
         "mt/flores200.de.txt": "\n".join(texts),
         "lm/en.train.txt": "\n".join(texts),

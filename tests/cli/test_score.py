@@ -218,17 +218,17 @@ def test_mistakes_get_one_sentence(
     mistakes = [
         (("--method", "guess"), "there is no method 'guess': choose one of stars"),
         (("--game", "chess"), "--game: must be one of accuracy, probability"),
-        (("--game", "f1"), "--game f1 is for entities and slots, not for pos: take accuracy"),
-        (("--estimand", "half"), "--estimand is 'full', 'truncated' or 'truncated(SHARE)'"),
-        (("--players", "neurons"), "--players is one of heads, ffn, layers, kv, not 'neurons'"),
-        (("--piece", "last"), "--piece is one of text, first, not 'last'"),
+        (("--game", "f1"), "--game: 'f1' is for entities and slots, not for pos: use accuracy"),
+        (("--estimand", "half"), "--estimand: 'full', 'truncated' or 'truncated(SHARE)'"),
+        (("--players", "neurons"), "--players: must be one of heads, ffn, layers, kv, not 'neurons'"),
+        (("--piece", "last"), "--piece: must be one of text, first, not 'last'"),
         (("--languages", "xx"), "no language 'xx'"),
         (("--split", "train"), "no split 'train'"),
-        (("--data", tmp_path / "nowhere"), "no such folder"),
+        (("--data", tmp_path / "nowhere"), "no such file or folder"),
         (("--task", "nli"), "nli"),
         (("--method", "gradient-screen", "--error-rate", 0.1), "has no option 'error_rate'"),
-        (("--budget", "inf"), "--budget is a finite number, not inf"),
-        (("--budget", 1), "--budget: 1 units do not pay for the first round"),
+        (("--budget", "inf"), "--budget: must be a finite number, not inf"),
+        (("--budget", 1), "--budget: 1 units do not cover the first round"),
         (("--out", "/proc/nowhere/run"), "cannot be written"),
     ]
     for options, message in mistakes:
@@ -307,8 +307,9 @@ def test_sigterm_saves_and_says_how_to_resume(
     slow_run.send_signal(signal.SIGTERM)
     _, errors = slow_run.communicate(timeout=60)
     assert slow_run.returncode == 143
-    # One line, and none of the progress bars of other libraries, which loaded a model.
-    [line] = errors.decode().splitlines()
+    # The device and one line, and none of the progress bars of other libraries, which loaded a model.
+    device, line = errors.decode().splitlines()
+    assert device == "headwise: device cpu, dtype float32"
     assert line.startswith("headwise: stopped; the results so far are saved; resume with: headwise score ")
     assert run(monkeypatch, *world, "--out", tmp_path / "run", "--json") == 0
     assert shown(capsys)["languages"]["sw"]["finished"]

@@ -105,7 +105,7 @@ def test_a_first_attempt_that_failed_can_be_mended(
     mistakes = {
         "model=nowhere/at-all": "nowhere/at-all",
         "piece=last": "piece: must be one of text, first",
-        "budget=1": "'budget': 1 units do not pay",
+        "budget=1": "budget: 1 units do not cover",
     }
     for change, message in mistakes.items():
         assert run(monkeypatch, *command, "--set", change) == 1

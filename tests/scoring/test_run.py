@@ -257,10 +257,11 @@ def test_runs_are_compared_listed_and_pruned_from(world: ScoringPlan, tmp_path: 
     assert compared["sw"].compared == 12
     assert [config["seed"] for config in list_runs(tmp_path / "runs").values()] == [0, 1]
     assert list_runs(tmp_path / "nowhere") == {}
-    mask = tmp_path / "runs" / "a" / "masks" / "sw.json"
-    by_scores = choose_mask(tmp_path / "runs" / "a", language="sw")
-    assert (by_scores.model, by_scores.rule) == (world.model, "likely")
-    assert by_scores.mask == load_scores(tmp_path / "runs" / "a")["sw"].mask("likely")
+    mask = tmp_path / "mask.json"
+    load_scores(tmp_path / "runs" / "a")["sw"].mask(count=2).save(mask)
+    by_scores = choose_mask(tmp_path / "runs" / "a", language="sw", count=2)
+    assert (by_scores.model, by_scores.rule) == (world.model, "count")
+    assert by_scores.mask == load_scores(tmp_path / "runs" / "a")["sw"].mask(count=2)
     by_file = choose_mask("model", mask)
     assert (by_file.model, by_file.rule, by_file.source) == ("model", "mask file", mask)
 

@@ -41,6 +41,14 @@ def test_a_cell_is_what_a_plain_evaluation_under_its_mask_gives(setting: Setting
             assert np.array_equal(statistics, by_hand(setting, setting.model, cell.language))
 
 
+def test_masks_with_the_same_heads_off_are_one_measurement(setting: Setting, tmp_path: Path) -> None:
+    masks = [HeadMask.without(setting.heads, ["encoder.0.1"], language=language) for language in ("en", "sw", None)]
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        found = Grid(setting, run.journal).measure(Cell("en", "test", mask) for mask in masks)
+    assert len(found) == 3
+    assert len({statistics.tobytes() for statistics in found.values()}) == 1
+
+
 def test_some_examples_are_rows_of_all(setting: Setting, tmp_path: Path) -> None:
     whole, some = Cell("en", "test"), Cell("en", "test", only=(2, 0))
     with open_run(tmp_path / "run", {"seed": 0}) as run:

@@ -63,7 +63,8 @@ def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
         found.results[0].value
         == evaluate(model, find_task("slots", tuple("abcde"), "first"), examples, tokenizer).value
     )
-    with pytest.raises(HeadwiseError, match=r"has 5 labels \(a, b, c, d …\), not those of pos: tune it first"):
+    model.config.id2label = {n: f"LABEL_{n}" for n in range(5)}
+    with pytest.raises(HeadwiseError, match=r"has 5 labels \(LABEL_0, .* …\), not those of pos: tune it first"):
         task_of(model, "pos")
 
 

@@ -42,12 +42,6 @@ class PlayerSet:
         padded = torch.cat([values, always], dim=1).float()  # an owner of -1 is the last column
         return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
 
-    @property
-    def single(self) -> bool:
-        """Whether every player is one head, block or layer, and every one of them is a player."""
-        owners = list(self.owners.values())
-        return len(owners) == 1 and owners[0] == tuple(range(len(self)))
-
     def members(self, heads: HeadMap) -> tuple[tuple[str, ...], ...]:
         """The names of the heads, feed-forward blocks and layers that each player consists of, (players,)."""
         found: list[list[str]] = [[] for _ in self.names]

@@ -56,5 +56,11 @@ def make_scores(
         decision=tuple(decision),
         provenance=provenance,
         kind=kinds[0],
-        members=() if problem.players.single else problem.players.members(problem.heads),
+        members=_members(problem),
     )
+
+
+def _members(problem: Problem) -> tuple[tuple[str, ...], ...]:
+    """What each player consists of; empty if every player is one head, block or layer."""
+    known = problem.heads.players(next(iter(problem.players.owners)))
+    return () if problem.players.names == known or not known else problem.players.members(problem.heads)

@@ -9,6 +9,7 @@ from headwise.errors import HeadwiseError
 from headwise.masks import HeadMask
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
+from headwise.scores.rules import tells_likely
 from headwise.scoring.run_folder import REFINED, SCORING, load_scores, model_of, scored_folder
 
 #: Rules without a number that choose heads from a run; the first is the default for every kind of run.
@@ -101,10 +102,15 @@ def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None
         return scores.mask(count=count, share=share)
     if rule == "harmful":
         return scores.mask("harmful")
-    if all(math.isnan(error) for error in scores.stderr):
+    reason = None
+    if not tells_likely(scores):
+        reason = "are biased" if scores.provenance.signed else "are without a sign"
+    elif all(math.isnan(error) for error in scores.stderr):
+        reason = "have no standard errors"
+    if reason is not None:
         raise HeadwiseError(
-            f"the values of {scores.provenance.method} have no standard errors and do not tell which heads are "
-            "likely harmful: give a number of heads with --count, or a share with --share"
+            f"the values of {scores.provenance.method} {reason} and do not tell which heads are likely harmful: "
+            "give a number of heads with --count, or a share with --share"
         )
     return scores.mask("likely")
 

@@ -89,7 +89,8 @@ class Grid:
             progress: Called with the number of cells that are done.
         """
         keys = {cell: self._key(cell) for cell in dict.fromkeys(cells)}
-        missing = [cell for cell, key in keys.items() if not self.journal.count(key)]
+        # Masks of different languages may turn the same heads off: they are one measurement.
+        missing = list({key: cell for cell, key in keys.items() if not self.journal.count(key)}.values())
         done = len(keys) - len(missing)
         for group in _grouped(missing):
             if progress is not None:
