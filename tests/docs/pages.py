@@ -91,6 +91,8 @@ def load_tiny_default(name: str, **_options: Any) -> Any:
         id2label=dict(enumerate(UPOS)),
         label2id={label: number for number, label in enumerate(UPOS)},
     )
-    model = BertModel(config, add_pooling_layer=False) if name == "e5-small" else BertForTokenClassification(config)
+    if name == "e5-small":  # without the name, by which tuning would build a model of the usual size
+        return BertModel(config, add_pooling_layer=False).eval()
+    model = BertForTokenClassification(config)
     model.config.name_or_path = name
     return model.eval()
