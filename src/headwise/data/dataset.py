@@ -31,8 +31,8 @@ class Dataset:
         >>> hello = {"en": "hello", "sw": "habari"}
         >>> greetings = Dataset("greetings", ("en", "sw"), ("test",),
         ...                     lambda language, split: (TextExample("1", hello[language], "greet"),))
-        >>> [example.text for (example,) in greetings.aligned(["sw", "en"], "test").values()]
-        ['habari', 'hello']
+        >>> " ".join(example.text for (example,) in greetings.aligned(["sw", "en"], "test").values())
+        'habari hello'
     """
 
     name: str
