@@ -112,7 +112,7 @@ def test_mistakes_get_one_sentence_and_code_1(
     BY_NAME["bert"].build().save_pretrained(tmp_path / "other")
     mistakes = [
         (("heads", "./nowhere"), "./nowhere: no such folder"),
-        (("heads", tmp_path / "empty"), "no model there"),
+        (("heads", tmp_path / "empty"), "not a model"),
         (("prune", folder, "--mask", tmp_path / "no.json", "--out", tmp_path / "o"), "no.json: no such file"),
         (("prune", tmp_path / "other", "--mask", mask, "--out", tmp_path / "o"), "the mask is for the weights"),
         (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "this folder contains the model"),

@@ -379,4 +379,4 @@ def test_device_and_dtype_are_printed_and_used(
     for command in (evaluation, score, tune_arguments(model, data, tmp_path / "other")):
         assert run(monkeypatch, *command, "--device", "cuda") == 1
         message = capsys.readouterr().err.strip().splitlines()[-1]
-        assert message == "headwise: device: PyTorch finds no cuda device on this machine: use cpu or auto"
+        assert message == "headwise: device: cuda is not available on this machine: use cpu or auto"

@@ -153,7 +153,7 @@ def test_a_run_may_change_its_device_but_not_its_dtype(
     assert "device" not in read_config(tmp_path / "run")
     assert plan_of(tmp_path / "run").device == "auto"
     assert run_scoring(world, tmp_path / "run")
-    with pytest.raises(HeadwiseError, match="PyTorch finds no cuda device on this machine: use cpu or auto"):
+    with pytest.raises(HeadwiseError, match="cuda is not available on this machine: use cpu or auto"):
         run_scoring(dataclasses.replace(world, device="cuda"), tmp_path / "run")
     half = dataclasses.replace(world, dtype="bfloat16")
     with pytest.raises(HeadwiseError, match="contains a run with 'dtype' = 'float32', not 'bfloat16'"):
