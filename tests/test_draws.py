@@ -163,9 +163,9 @@ def test_impossible_draws_are_refused_in_a_sentence() -> None:
         draws.uniform(0, -2, 3)
     with pytest.raises(HeadwiseError, match="width"):
         draws.uniform(0, 2, -3)
-    with pytest.raises(HeadwiseError, match=r"from 0 to 4 \(players\), not from 3 to 2"):
+    with pytest.raises(HeadwiseError, match=r"between 0 and 4 \(players\), not from 3 to 2"):
         draws.coalitions(0, 1, 4, 3, 2)
     with pytest.raises(HeadwiseError, match="not from 0 to 5"):
         draws.coalitions(0, 1, 4, largest=5)
-    with pytest.raises(HeadwiseError, match="at least one example"):
+    with pytest.raises(HeadwiseError, match="number of examples must be at least 1"):
         draws.examples(0, 1, 0)

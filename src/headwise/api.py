@@ -30,15 +30,21 @@ from headwise.support.progress import Advance, showing
 #: A data set, or the name of one.
 Data = Dataset | str
 Plan = TypeVar("Plan")
+#: Options of `score` that a model or a task is loaded with.
+_LOADING = ("piece", "device", "dtype")
 
 
-def load(name: str | os.PathLike[str], trust_remote_code: bool = False) -> tuple[Any, Any]:
+def load(
+    name: str | os.PathLike[str], trust_remote_code: bool = False, device: str = "auto", dtype: str = "float32"
+) -> tuple[Any, Any]:
     """Load a model and its tokenizer.
 
     Args:
         name: A name on the hub, a folder (also of a pruned checkpoint or of an adapter), or the name of a default model
             such as `e5-small-pos`.
         trust_remote_code: Run code that comes with the model.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda` or `mps`.
+        dtype: Type of the weights: `float32`, `bfloat16`, `float16`, or `auto` (as they were saved).
 
     Returns:
         The model, in evaluation mode, and the tokenizer.
@@ -46,7 +52,8 @@ def load(name: str | os.PathLike[str], trust_remote_code: bool = False) -> tuple
     Raises:
         HeadwiseError: There is no such model, or it has no tokenizer.
     """
-    model, tokenizer = load_model(name, trust_remote_code), load_tokenizer(name, trust_remote_code)
+    model = load_model(name, trust_remote_code, device=device, dtype=dtype)
+    tokenizer = load_tokenizer(name, trust_remote_code)
     if tokenizer is None:
         raise HeadwiseError(f"{name}: the model has no tokenizer: load it with transformers and choose a tokenizer")
     return model, tokenizer
@@ -126,7 +133,7 @@ def score(
     Raises:
         HeadwiseError: The model, the data and the options do not fit each other.
     """
-    setting = _setting(model, tokenizer, data, task, str(options.get("piece", "text")))
+    setting = _setting(model, tokenizer, data, task, **{name: options[name] for name in _LOADING if name in options})
     codes = ",".join(setting.codes(languages))
     plan = _build(
         ScoringPlan, model=setting.name, task=setting.task.name, data=setting.dataset.name, languages=codes, **options
@@ -221,17 +228,25 @@ def _evaluation_table(found: Mapping[str, Measurement]) -> tuple[list[str], list
     return columns, rows
 
 
-def _setting(model: Any, tokenizer: Any, data: Data, task: str, piece: str = "text") -> Setting:
+def _setting(
+    model: Any,
+    tokenizer: Any,
+    data: Data,
+    task: str,
+    piece: str = "text",
+    device: str = "auto",
+    dtype: str = "float32",
+) -> Setting:
     """The setting of a model and data, each an object or a name."""
     task = task or getattr(data, "task", "")
     if not task:
         raise FieldError("task", "the data set does not say its task: give it, such as task='pos'")
     dataset = open_dataset(data, task) if isinstance(data, str) else data
     if isinstance(model, str | os.PathLike):
-        name, loaded = str(model), load_model(model)
+        name, loaded = str(model), load_model(model, device=device, dtype=dtype)
         tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
     else:
-        name, loaded = "", model
+        name, loaded = "", model  # a model in hand stays on its device, in its dtype
     if tokenizer is None:
         raise FieldError("tokenizer", "give the tokenizer of the model")
     return make_setting(loaded, tokenizer, dataset, task, piece, name)

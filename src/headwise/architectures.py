@@ -1,7 +1,7 @@
 """One row of data per model family: where its attention, feed-forward blocks and layers are.
 
-Paths are module names inside the model, `*` standing for the layer number. They are matched from the
-right, so the same row serves a bare encoder and every task model built on it.
+Paths are module names inside the model; `*` is the layer number. They are matched from the right, so the same
+row covers a bare encoder and every task model built on it.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ PLAYERS = ("heads", "ffn", "layers", "kv")
 
 @dataclass(frozen=True)
 class Projection:
-    """A linear map into the heads, holding the parts `q`, `k`, `v` or several of them fused.
+    """A linear map into the heads that holds `q`, `k` or `v`, or several of them fused.
 
     Attributes:
         path: Module name relative to the site.
         parts: Which of `q`, `k`, `v` it holds, in order.
-        layout: How fused parts lie: `blocks` is all q, all k, all v; `interleaved` is q, k, v head by head.
+        layout: Order of fused parts: `blocks` is all q, all k, all v; `interleaved` is q, k, v head by head.
     """
 
     path: str
@@ -34,9 +34,9 @@ class SiteRow:
     """Where one kind of attention site is.
 
     Attributes:
-        stack: Which stack its heads are counted in.
-        path: The site, `*` for the layer number.
-        projections: The maps into the heads, relative to `path`; those a model lacks are left out.
+        stack: The stack that its heads belong to.
+        path: Module name of the site, with `*` for the layer number.
+        projections: The maps into the heads, relative to `path`. Those that a model does not have are ignored.
         output: The output projection, relative to `path`.
         attention: The module that computes the attention, relative to `path` (empty: the site itself).
     """
@@ -50,7 +50,7 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class BlockRow:
-    """Where the feed-forward blocks or the layers of a stack are: the module whose output is the block's."""
+    """Where the feed-forward blocks or the layers of a stack are: the module that returns the block's output."""
 
     stack: Stack
     path: str
@@ -61,15 +61,15 @@ class Family:
     """Everything headwise knows about a family of models.
 
     Attributes:
-        name: The family, for people.
+        name: Display name of the family.
         model_types: The values of `config.model_type` that it covers.
         sites: Its attention sites.
         feed_forward: Modules whose output is what a feed-forward block adds to the residual stream.
-        layers: Modules whose output is a layer's.
+        layers: Modules that return a layer's output.
         head_width: Attribute of the attention module that holds the width of a head.
-        head_counts: Attributes of the attention module that hold the number of heads, where they exist.
-        widths: Attributes that hold heads × width, where they exist.
-        position: What the attention gets from outside that has one entry per head.
+        head_counts: Attributes of the attention module that hold the number of heads, if they exist.
+        widths: Attributes that hold heads × width, if they exist.
+        position: Kind of position information with one entry per head that is passed to the attention.
     """
 
     name: str
@@ -184,7 +184,7 @@ FAMILIES: tuple[Family, ...] = (
         layers=(BlockRow("encoder", "encoder.layers.*"), BlockRow("decoder", "decoder.layers.*")),
     ),
     _decoder_only("Llama, Mistral, Qwen, Gemma", ("llama", "mistral", "qwen2", "qwen3", "gemma"), "mlp"),
-    # Gemma 2 and 3 normalise a block's output, so what the block adds is what leaves that norm.
+    # Gemma 2 and 3 normalise a block's output, so what the block adds is the output of that norm.
     _decoder_only("Gemma 2 and 3", ("gemma2", "gemma3_text"), "post_feedforward_layernorm"),
     Family(
         name="GPT-2",

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, then renamed."""
+"""Atomic writing of files and folders: they are written under a temporary name and then renamed."""
 
 import hashlib
 import json
@@ -14,21 +14,21 @@ from headwise.errors import HeadwiseError
 
 
 def cache_folder() -> Path:
-    """Where headwise keeps what it can make again: `HEADWISE_CACHE`, or a folder in the user's cache."""
+    """The folder for files that can be created again: `HEADWISE_CACHE`, or a folder in the user's cache."""
     chosen = os.environ.get("HEADWISE_CACHE")
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headwise"
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a folder; a name that no folder can have is none, where `Path.is_dir` fails."""
+    """Whether a path is a folder; False for a name that is too long, where `Path.is_dir` raises an error."""
     try:
         return Path(path).is_dir()
-    except OSError:  # longer than the file system takes
+    except OSError:  # longer than the file system allows
         return False
 
 
 def hash_json(content: Any) -> str:
-    """A hash of plain data, to tell contents apart: 16 hexadecimal digits.
+    """A hash of plain data: 16 hexadecimal digits.
 
     Example:
         >>> hash_json(["zh", [1, 2]]) == hash_json(("zh", (1, 2))), hash_json(["zh", [1, 3]])
@@ -38,7 +38,7 @@ def hash_json(content: Any) -> str:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write under a temporary name, then rename: a reader never sees half a file."""
+    """Write under a temporary name, then rename, so that a reader never sees a partial file."""
     target = Path(path)
     draft: Path | None = None
     try:
@@ -55,12 +55,12 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
-    """Write JSON for people to read, whole or not at all."""
+    """Write indented JSON atomically."""
     write_bytes(path, (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str, Any]:
-    """Read a JSON file of ours and check what it says it is."""
+    """Read a JSON file written by headwise and check its format and version."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -69,8 +69,8 @@ def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str
         raise HeadwiseError(f"{path}: cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise HeadwiseError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets …
-        raise HeadwiseError(f"{path}: not JSON that anyone would write: give another file") from None
+    except (ValueError, RecursionError):  # a number with thousands of digits, or very deep nesting
+        raise HeadwiseError(f"{path}: not valid JSON: a number is too long or the nesting too deep") from None
     if not isinstance(data, dict) or data.get("format") != form:
         raise HeadwiseError(f"{path}: not a {form} file: its 'format' is not {form!r}")
     if data.get("version") != version:
@@ -81,11 +81,11 @@ def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str
 
 
 def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) -> Path:
-    """Check a folder to write before any work is done for it.
+    """Check an output folder before any work starts.
 
     Args:
         out: The folder.
-        kept: Files and folders that must not be overwritten, by a name for messages.
+        kept: Files and folders that must not be overwritten, by their name in error messages.
         overwrite: Whether everything else in the folder may be replaced.
 
     Returns:
@@ -97,29 +97,29 @@ def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) ->
     target = out.resolve()
     for what, path in kept.items():
         if path is not None and path.exists() and path.resolve().is_relative_to(target):
-            raise HeadwiseError(f"{out}: {what} is there and would be lost: choose another folder for --out")
+            raise HeadwiseError(f"{out}: this folder contains {what}: choose another folder for --out")
     if not target.name:
-        raise HeadwiseError(f"{out}: everything is there and would be lost: choose another folder for --out")
+        raise HeadwiseError(f"{out}: the root folder cannot be replaced: choose another folder for --out")
     if target.exists() and not target.is_dir():
-        raise HeadwiseError(f"{out}: a file of that name is in the way: choose another folder for --out")
+        raise HeadwiseError(f"{out}: a file with this name exists: choose another folder for --out")
     if not overwrite and target.is_dir() and any(target.iterdir()):
         raise HeadwiseError(
-            f"{out}: the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
+            f"{out}: the folder is not empty: choose another for --out, or replace its contents with --overwrite"
         )
     return target
 
 
 @contextmanager
 def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
-    """A folder to fill that appears under its name only when the body has ended well.
+    """Create a folder that gets its final name only if the body ends without an error.
 
     Args:
         path: The folder's final name.
-        overwrite: Replace a folder that is there; otherwise one with anything in it is an error.
+        overwrite: Replace an existing folder. By default a folder that is not empty raises an error.
     """
     target = Path(path)
     if target.exists() and not target.is_dir():
-        raise HeadwiseError(f"{target}: a file of that name is in the way")
+        raise HeadwiseError(f"{target}: a file with this name exists")
     if not overwrite and target.is_dir() and any(target.iterdir()):
         raise HeadwiseError(f"{target}: the folder is not empty: choose another, or overwrite it")
     try:
@@ -136,7 +136,7 @@ def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterato
 
 
 def _swap_in(draft: Path, target: Path) -> None:
-    """Rename draft to target; what stood there is moved aside first and deleted last."""
+    """Rename draft to target; an existing target is renamed first and deleted last."""
     if not target.exists():
         draft.rename(target)
         return

@@ -1,4 +1,4 @@
-"""Gates: turning heads, feed-forward blocks or layers off, down or on while a model runs."""
+"""Gates: switch off or scale heads, feed-forward blocks or layers while a model runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,20 +22,20 @@ def gated(
     """Run a model under gates.
 
     A head's gate multiplies its output before the site's output projection. A feed-forward block's gate
-    multiplies what the block adds to the residual stream, its bias included. A layer's gate moves from the
-    layer's input (0, as if the layer were not there) to its output (1). Inside `generate`, the gates of a row
-    follow it through the copies that beam search and sampling make. Gates are read on entry, except those that
-    require gradients. With gradient checkpointing, `backward` belongs inside the block, since it runs layers again.
+    multiplies what the block adds to the residual stream, including its bias. A layer's gate interpolates between
+    the layer's input (0, the layer is skipped) and its output (1). Inside `generate`, copies of a row made by beam
+    search or sampling use the gates of that row. Gates are read on entry, except those that require gradients. With
+    gradient checkpointing, call `backward` inside the block, because it runs the layers again.
 
     Args:
         model: A transformers model, or a PEFT model around one.
         gates: A mask, a tensor (players,) for the whole batch, or a tensor (rows, players) with one row for
             each row of the batch. Real gates may require gradients.
-        players: What the gates belong to: `heads`, `ffn` or `layers`. A mask says so itself.
-        heads: The model's head map, if it is at hand: saves finding it again.
+        players: What the gates belong to: `heads`, `ffn` or `layers`. Ignored for a mask, which has its own kind.
+        heads: The model's head map; found by `find_heads` by default.
 
     Raises:
-        HeadwiseError: The gates do not fit the model or the batch, or the model is gated already.
+        HeadwiseError: The gates do not fit the model or the batch, or the model is already gated.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -53,7 +53,7 @@ def gated(
         gates.check(heads)
         players, gates = gates.kind, gates.tensor()
     if not isinstance(gates, Tensor):
-        raise HeadwiseError(f"gates are a HeadMask or a tensor, not {type(gates).__name__}")
+        raise HeadwiseError(f"gates must be a HeadMask or a tensor, not {type(gates).__name__}")
     base = base_model(model)
     names = heads.players(players)
     if gates.dim() not in (1, 2) or gates.shape[-1] != len(names):
@@ -63,7 +63,7 @@ def gated(
         )
     require_ungated(base, "combine the gates into one")
     if hasattr(base, "_orig_mod") or getattr(base, "_compiled_call_impl", None) is not None:
-        raise HeadwiseError("a compiled model would ignore the gates: gate the model that torch.compile was given")
+        raise HeadwiseError("a compiled model would ignore the gates: gate the model before compiling it")
     rows = Rows(gates if gates.requires_grad else gates.detach().clone())
     with attach_gates(base, heads, players, rows), _repeating_in_generate(base, rows):
         yield
@@ -71,7 +71,7 @@ def gated(
 
 @contextmanager
 def attach_gates(base: nn.Module, heads: HeadMap, players: PlayerKind, rows: "Rows") -> Iterator[None]:
-    """Hook gates onto a transformers model without further checks: the bare mechanism of `gated`."""
+    """Attach gates to a transformers model without checks; `gated` adds the checks."""
     with ExitStack() as stack:
         for module, hook in _make_hooks(base, heads, players, rows):
             stack.callback(hook.attach(module).remove)
@@ -79,18 +79,18 @@ def attach_gates(base: nn.Module, heads: HeadMap, players: PlayerKind, rows: "Ro
 
 
 def require_ungated(model: nn.Module, remedy: str) -> None:
-    """Make sure that no gates are on a model.
+    """Check that a model has no gates attached.
 
     Raises:
         HeadwiseError: The model is inside `gated(...)`.
     """
     hooks = (hook for module in model.modules() for hook in _hooks_of(module))
     if any(isinstance(hook, _Hook) for hook in hooks):
-        raise HeadwiseError(f"the model is gated already: leave the other gated(...) first, or {remedy}")
+        raise HeadwiseError(f"the model is already gated: leave the other gated(...) first, or {remedy}")
 
 
 class Rows:
-    """The gates of a batch, row by row."""
+    """The gates of each row of a batch."""
 
     def __init__(self, gates: Tensor) -> None:
         self.gates = gates
@@ -104,8 +104,8 @@ class Rows:
         rows, size = gates.shape[0], batch.shape[0]
         if batch.dim() < 3:
             raise HeadwiseError(
-                "gates per row need a batch of shape (rows, tokens, features): the model has packed its rows "
-                "into one, as flash attention does; load it with attn_implementation='sdpa'"
+                "gates per row need a batch of shape (rows, tokens, features), but the model packs its rows "
+                "into one, as flash attention does: load it with attn_implementation='sdpa'"
             )
         if size == rows:
             return gates
@@ -115,7 +115,7 @@ class Rows:
 
 
 class _Hook:
-    """What all gates share: their columns, and the gates in the shape and type of what they multiply."""
+    """Base of all gates: selects its columns and expands the gates to the tensor that they multiply."""
 
     def __init__(self, rows: Rows, columns: slice, width: int = 1) -> None:
         self.rows = rows
@@ -124,8 +124,8 @@ class _Hook:
         self._ready: dict[tuple[object, ...], Tensor] = {}
 
     def gates_for(self, batch: Tensor) -> Tensor:
-        """The gates spread to (heads·width,) or (batch, 1, heads·width)."""
-        # A tensor made in inference mode cannot be used for training later on, so each mode has its own.
+        """The gates expanded to (heads·width,) or (batch, 1, heads·width)."""
+        # A tensor created in inference mode cannot be used for training later, so each mode has its own.
         key = (batch.shape[0], batch.dtype, batch.device, torch.is_inference_mode_enabled())
         if (ready := self._ready.get(key)) is not None:
             return ready
@@ -133,12 +133,12 @@ class _Hook:
         if self.width > 1:
             gates = gates.repeat_interleave(self.width, dim=-1)
         gates = gates.unsqueeze(1) if gates.dim() == 2 else gates
-        if not self.rows.gates.requires_grad:  # a kept graph would be freed by the first backward pass
+        if not self.rows.gates.requires_grad:  # the graph of a cached tensor would be freed by the first backward pass
             self._ready[key] = gates
         return gates
 
     def attach(self, module: nn.Module) -> Any:
-        """Put the hook on a module; the handle removes it."""
+        """Register the hook on a module and return the handle that removes it."""
         raise NotImplementedError
 
 
@@ -164,7 +164,7 @@ class _BlockGate(_Hook):
 
 
 class _LayerGate(_Hook):
-    """Moves from a layer's input to its output."""
+    """Interpolates between a layer's input and its output."""
 
     def attach(self, module: nn.Module) -> Any:
         return module.register_forward_hook(self, with_kwargs=True)
@@ -194,9 +194,9 @@ def _hooks_of(module: nn.Module) -> Iterator[Callable[..., Any]]:
 
 @contextmanager
 def _repeating_in_generate(base: Any, rows: Rows) -> Iterator[None]:
-    """Let rows be repeated while `generate` runs, and only then: elsewhere a longer batch is a mistake.
+    """Allow repeated rows while `generate` runs; elsewhere a longer batch is an error.
 
-    `generate` is shadowed on this one model, not on its class, and uncovered again at the end.
+    `generate` is replaced on this model instance, not on its class, and restored at the end.
     """
     original = getattr(base, "generate", None)
     if original is None or rows.gates.dim() == 1:
@@ -222,7 +222,7 @@ def _repeating_in_generate(base: Any, rows: Rows) -> Iterator[None]:
 
 
 def _require_rows(rows: Rows, inputs: list[Any]) -> None:
-    """The prompts of `generate` must match the gates row by row: only the copies it makes may be more."""
+    """Check that `generate` gets one prompt per row of gates, before it repeats the rows."""
     for prompt in inputs:
         if isinstance(prompt, Tensor) and prompt.shape[0] != rows.gates.shape[0]:
             raise HeadwiseError(f"the gates have {rows.gates.shape[0]} rows, but the batch has {prompt.shape[0]}")

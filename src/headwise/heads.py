@@ -1,4 +1,4 @@
-"""Finding the attention heads of a model: the only place that turns a family's row into modules."""
+"""Find the attention heads of a model: the only place that turns a family's row into modules."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ PRUNED_ATTRIBUTE = "headwise_pruned"
 
 _STACKS: tuple[Stack, ...] = ("encoder", "decoder", "cross")
 _FINGERPRINT_WEIGHTS = 1024
-#: Few, since an adapter merged on another machine may differ in a last bit, which now and then shows in bfloat16 too.
+#: Kept small: an adapter merged on another machine may differ in a last bit, and sometimes in bfloat16 as well.
 _SAMPLED_WEIGHTS = 256
 
 
@@ -30,10 +30,10 @@ class Site:
 
     Attributes:
         stack: `encoder`, `decoder` (self-attention) or `cross` (decoder to encoder).
-        layer: Counted from 0, as transformers counts.
-        heads: The heads it has, by their number in the unpruned model.
+        layer: Layer number from 0, as in transformers.
+        heads: Its heads, by their number in the unpruned model.
         head_width: Features per head.
-        kv_of: For each head, which of the site's key-value heads it reads.
+        kv_of: For each head, the index of the key-value head of the site that it uses.
         attention: Name of the module that computes the attention.
         projections: The maps into the heads, by full module name.
         output: Name of the output projection, whose input the gates multiply.
@@ -60,7 +60,7 @@ class Site:
 
     @property
     def kv_heads(self) -> int:
-        """How many key-value heads its heads share."""
+        """Number of key-value heads that its heads share."""
         return len(set(self.kv_of))
 
 
@@ -81,7 +81,7 @@ class Block:
 
 @dataclass(frozen=True)
 class HeadMap:
-    """The heads, feed-forward blocks and layers of one model, in the order in which players are counted.
+    """The heads, feed-forward blocks and layers of one model, in the order of the players.
 
     Attributes:
         model: Name or path of the model, as its config gives it.
@@ -89,7 +89,7 @@ class HeadMap:
         sites: Attention sites: encoder, decoder, cross, each by layer.
         feed_forward: Feed-forward blocks in the same order.
         layers: Whole layers in the same order.
-        fingerprint: Identifies the attention weights, whatever their dtype; None for a model without weights.
+        fingerprint: Identifies the attention weights, independent of their dtype; None for a model without weights.
     """
 
     model: str
@@ -111,7 +111,7 @@ class HeadMap:
         raise HeadwiseError(f"players must be 'heads', 'ffn' or 'layers', not {kind!r}")
 
     def spans(self) -> Iterator[tuple[Site, slice]]:
-        """Each site with the slice of the head players that are its own."""
+        """Each site with the slice of the head players that belong to it."""
         start = 0
         for site in self.sites:
             stop = start + len(site.heads)
@@ -120,7 +120,7 @@ class HeadMap:
 
 
 def base_model(model: nn.Module) -> Any:
-    """The transformers model itself, without a PEFT wrapper around it."""
+    """The transformers model itself, without its PEFT wrapper."""
     unwrap = getattr(model, "get_base_model", None)
     return unwrap() if unwrap is not None else model
 
@@ -128,8 +128,8 @@ def base_model(model: nn.Module) -> Any:
 def find_heads(model: nn.Module) -> HeadMap:
     """Find every attention site, feed-forward block and layer of a transformers model.
 
-    Works on bare and task models, under PEFT, and on models pruned by headwise, whose heads keep the numbers
-    they had before.
+    Works on bare and task models, on PEFT models, and on models pruned by headwise. Heads of a pruned model keep
+    the numbers they had before pruning.
 
     Args:
         model: A transformers model, or a PEFT model around one.
@@ -182,7 +182,7 @@ def _family_of(base: Any) -> Family:
 
 
 def _matches(pattern: str, names: list[str]) -> Iterator[tuple[int, str]]:
-    """Module names that end in the pattern, with the layer number that stands at `*`."""
+    """Module names that end in the pattern, with the layer number at the position of `*`."""
     expression = re.compile(r"(?:^|\.)" + re.escape(pattern).replace(r"\*", r"(\d+)") + "$")
     for name in names:
         if match := expression.search(name):
@@ -190,7 +190,7 @@ def _matches(pattern: str, names: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _stack(base: Any, stack: Stack) -> Stack:
-    """BERT-like models used as causal decoders keep their modules under `encoder`."""
+    """The stack of a module: BERT-like causal decoders name their modules `encoder` too."""
     return "decoder" if stack == "encoder" and getattr(base.config, "is_decoder", False) else stack
 
 
@@ -221,7 +221,7 @@ def _has_module(base: nn.Module, path: str) -> bool:
 def _kv_of(
     base: nn.Module, attention: nn.Module, projections: tuple[Projection, ...], heads: int, width: int
 ) -> tuple[int, ...]:
-    """Which key-value head each head reads: a pruned site may hold an uneven map, others are even."""
+    """The key-value head of each head: uneven groups are possible in a pruned site only."""
     if heads == 0:
         return ()
     uneven = getattr(attention, "kv_index", None)
@@ -242,7 +242,7 @@ def _blocks(
 
 
 def is_transposed(layer: nn.Module) -> bool:
-    """Whether a linear layer keeps its weight as (inputs, outputs), as GPT-2's Conv1D does."""
+    """Whether a linear layer stores its weight as (inputs, outputs), like GPT-2's Conv1D."""
     return type(layer).__name__ == "Conv1D"
 
 
@@ -251,13 +251,13 @@ def weight_shape(layer: nn.Module) -> tuple[int, int]:
     layer = cast(nn.Module, getattr(layer, "base_layer", layer))
     weight: Any = layer.weight
     if not isinstance(weight, Tensor) or weight.dim() != 2:
-        raise HeadwiseError(f"{type(layer).__name__} holds no plain weight matrix: load the model unquantised")
+        raise HeadwiseError(f"{type(layer).__name__} has no plain weight matrix: load the model unquantised")
     rows, columns = weight.shape
     return (columns, rows) if is_transposed(layer) else (rows, columns)
 
 
 def _fingerprint(base: nn.Module, sites: list[Site]) -> str | None:
-    """Hash of the sign bits of a spread of attention weights: casting keeps them, training does not."""
+    """Hash of the sign bits of evenly spaced attention weights: casting keeps them, training changes them."""
     digest = hashlib.sha256()
     for site in sites:
         for path in (*(projection.path for projection in site.projections), site.output):
@@ -272,10 +272,10 @@ def _fingerprint(base: nn.Module, sites: list[Site]) -> str | None:
 
 
 def hash_weights(model: nn.Module) -> str | None:
-    """Hash of a spread of all weights, also those outside attention, rounded to bfloat16; None without weights.
+    """Hash of evenly spaced values of all weights, rounded to bfloat16; None for a model without weights.
 
-    `HeadMap.fingerprint` says whether a mask fits. This says whether a model is the same to the last layer: another
-    classifier or a longer training shows.
+    `HeadMap.fingerprint` covers the attention weights only and tells whether a mask fits. This hash covers the whole
+    model: it also changes with another classifier or with more training.
 
     Example:
         >>> layer = nn.Linear(2, 2)
@@ -288,7 +288,7 @@ def hash_weights(model: nn.Module) -> str | None:
     for name, weight in model.state_dict().items():
         if weight.is_meta:
             return None
-        # An odd step: one that the rows' width divides would see the same few columns of every row.
+        # An odd step, since a step that divides the row width would sample the same few columns of every row.
         step = max(1, weight.numel() // _SAMPLED_WEIGHTS) | 1
         sample = weight.flatten()[::step].float().bfloat16().view(torch.int16).cpu().numpy()
         digest.update(f"{name}:{tuple(weight.shape)}".encode())
@@ -297,7 +297,7 @@ def hash_weights(model: nn.Module) -> str | None:
 
 
 def _effective_weights(layer: nn.Module) -> list[Tensor]:
-    """A layer's weight with what its LoRA adapters add, as merging them would; other adapters as they are."""
+    """A layer's weight with its LoRA adapters merged, or with the parameters of other adapters listed separately."""
     wrapper = cast(Any, layer)
     weight = cast(Tensor, getattr(layer, "base_layer", wrapper).weight).detach()
     if not hasattr(layer, "base_layer") or wrapper.merged or wrapper.disable_adapters:

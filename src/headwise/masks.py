@@ -1,4 +1,4 @@
-"""Which players are on: a frozen set with the model it belongs to, saved as a small JSON file."""
+"""Masks: the set of players that are on, with the model it belongs to, saved as a small JSON file."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ from headwise.support.display import html_grid, shorten
 
 _FORMAT = "headwise-mask"
 _VERSION = 1
-#: Most heads of a site, or blocks of a stack, that a file may ask for by their number alone.
+#: Largest number of heads of a site, or blocks of a stack, that a file may give as a count.
 _MOST = 10_000
 
 
@@ -24,15 +24,15 @@ _MOST = 10_000
 class HeadMask:
     """A set of heads (or feed-forward blocks, or layers) that are on.
 
-    Masks are sets of what is on: `a & b` keeps what both keep, `a | b` what either keeps, `a - b` what only
-    `a` keeps, and `~a` turns everything round.
+    Operators treat masks as sets of the players that are on: `a & b` is the intersection, `a | b` the union,
+    `a - b` the difference and `~a` the complement.
 
     Attributes:
         players: Every player of the model, in the model's order.
-        on: For each player whether it is on.
+        on: For each player, whether it is on.
         kind: What the players are.
-        model: Name of the model, for people.
-        fingerprint: The weights that the mask belongs to; None fits any weights of this shape.
+        model: Display name of the model.
+        fingerprint: Fingerprint of the weights that the mask belongs to; None fits any weights of this shape.
         language: The language that the mask was made for, if any.
 
     Example:
@@ -66,7 +66,7 @@ class HeadMask:
     def without(
         cls, heads: HeadMap, off: Iterable[str], kind: PlayerKind = "heads", language: str | None = None
     ) -> "HeadMask":
-        """The mask of a model with the named players off, the others on.
+        """The mask of a model with the named players off and all others on.
 
         Raises:
             HeadwiseError: A name is not one of the model's players.
@@ -85,7 +85,7 @@ class HeadMask:
         )
 
     def _repr_html_(self) -> str:
-        """A square per player, dark if it is off: what a notebook shows."""
+        """One square per player, dark if it is off, for notebooks."""
         colours = ["#56b4e9" if on else "#222" for on in self.on]
         tips = [f"{name}: {'on' if on else 'off'}" for name, on in zip(self.players, self.on, strict=True)]
         return html_grid(repr(self), self.players, colours, tips)
@@ -97,7 +97,7 @@ class HeadMask:
 
     @property
     def count(self) -> int:
-        """How many players are on."""
+        """Number of players that are on."""
         return sum(self.on)
 
     def tensor(self) -> Tensor:
@@ -124,7 +124,7 @@ class HeadMask:
         )
 
     def check(self, heads: HeadMap) -> None:
-        """Make sure that the mask belongs to a model.
+        """Check that the mask belongs to a model.
 
         Raises:
             MaskMismatchError: The model has other players or other weights.
@@ -134,8 +134,8 @@ class HeadMask:
     def moved_to(self, heads: HeadMap) -> "HeadMask":
         """The same heads on and off, for another model with the same players.
 
-        This is how a mask found on one checkpoint is put on purpose on another: the pre-trained model that a
-        tuned one came from, or one tuned further.
+        Use this to apply a mask found on one checkpoint to another: the pre-trained model that a tuned model
+        started from, or a model tuned further.
         """
         return dataclasses.replace(self, fingerprint=None)._bound_to(heads)
 
@@ -164,12 +164,12 @@ class HeadMask:
         """Read a mask that `save` wrote, or one written by hand.
 
         Raises:
-            HeadwiseError: The file is missing, or not a mask; the message names it and the field.
+            HeadwiseError: The file is missing or not a mask. The message names the file and the field.
         """
         return cls.from_dict(read_json(path, _FORMAT, _VERSION), source=str(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """The mask as plain data: `shape` gives a site's heads (or how many), `off` those that are off."""
+        """The mask as plain data: `shape` has each site's heads (or their number), `off` those that are off."""
         return {
             "players": self.kind,
             "model": self.model,
@@ -181,7 +181,7 @@ class HeadMask:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "mask") -> "HeadMask":
-        """The mask that `to_dict` described."""
+        """Create a mask from the data of `to_dict`."""
         kind = data.get("players")
         if kind not in get_args(PlayerKind):
             raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(PlayerKind))}, not {kind!r}")
@@ -212,13 +212,13 @@ def group_players(players: Iterable[str]) -> dict[str, list[int]]:
 
 
 def ungroup_players(groups: Any, source: str, counts: bool = True) -> tuple[str, ...]:
-    """The names behind `group_players`; with `counts` a site may give how many heads it has."""
+    """The inverse of `group_players`; with `counts`, a site may give its number of heads instead of a list."""
     if not isinstance(groups, dict):
         raise HeadwiseError(f"{source} must be an object such as {{'encoder.0': [3, 7]}}")
     names: list[str] = []
     for site, value in groups.items():
         if counts and type(value) is int and value > _MOST:
-            raise HeadwiseError(f"{source}, {site!r}: no model has so many: {value} is more than {_MOST}")
+            raise HeadwiseError(f"{source}, {site!r}: at most {_MOST} are allowed, not {value}")
         indices = list(range(value)) if counts and type(value) is int else value
         if not isinstance(indices, list) or not all(type(index) is int and index >= 0 for index in indices):
             raise HeadwiseError(f"{source}, {site!r}: expected a list of head numbers, found {value!r}")
@@ -227,7 +227,7 @@ def ungroup_players(groups: Any, source: str, counts: bool = True) -> tuple[str,
 
 
 def describe_shape(players: tuple[str, ...]) -> str:
-    """A player list in a few words, for error messages: `144 players (encoder.0.0 … encoder.11.11)`."""
+    """A short description of players for error messages: `144 players (encoder.0.0 … encoder.11.11)`."""
     return f"{len(players)} players ({players[0]} … {players[-1]})" if players else "no players"
 
 

@@ -1,4 +1,4 @@
-"""Model classes of our own, where transformers has none, and finding a class by its name."""
+"""Model classes that transformers does not have, and lookup of a class by its name."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from headwise.errors import HeadwiseError
 
 
 class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ignore[misc]
-    """BERT with a classifier on the mean of its last hidden states, as sentence encoders are pooled.
+    """BERT with a classifier on the mean of its last hidden states, the pooling of sentence encoders.
 
     The adapters `e5-small-nli` and `e5-small-intents` were trained with it. transformers has no such class, so it
-    cannot be saved as an ordinary checkpoint; `save_pruned` saves it, and folders of earlier versions still load.
+    cannot be saved as an ordinary checkpoint. `save_pruned` saves it, and folders of earlier versions still load.
     """
 
     def __init__(self, config: Any) -> None:
@@ -47,9 +47,9 @@ class MeanPooledBertForSequenceClassification(BertPreTrainedModel):  # type: ign
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
     def save_pretrained(self, *_args: Any, **_kwargs: Any) -> None:
-        """Refuse: plain transformers would load the checkpoint with a new, random pooler."""
+        """Raise an error: plain transformers would load the checkpoint with a new, random pooler."""
         raise HeadwiseError(
-            "this classifier pools by the mean, which plain transformers cannot load, so it cannot be saved as an "
+            "this classifier uses mean pooling, which plain transformers cannot load, so it cannot be saved as an "
             "ordinary or folded checkpoint: use --export shrunk (save_pruned) or --export mask, or tune e5-small"
         )
 
@@ -59,6 +59,6 @@ OWN_CLASSES = {cls.__name__: cls for cls in (MeanPooledBertForSequenceClassifica
 
 
 def find_class(name: str) -> Any:
-    """The model class of a name, ours or transformers'; None if there is none."""
+    """The model class with this name, from headwise or transformers; None if there is none."""
     found = OWN_CLASSES.get(name) or getattr(transformers, name, None)
     return found if isinstance(found, type) and issubclass(found, PreTrainedModel) else None

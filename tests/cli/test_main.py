@@ -112,13 +112,13 @@ def test_mistakes_get_one_sentence_and_code_1(
     BY_NAME["bert"].build().save_pretrained(tmp_path / "other")
     mistakes = [
         (("heads", "./nowhere"), "./nowhere: no such folder"),
-        (("heads", tmp_path / "empty"), "no model there"),
+        (("heads", tmp_path / "empty"), "not a model"),
         (("prune", folder, "--mask", tmp_path / "no.json", "--out", tmp_path / "o"), "no.json: no such file"),
         (("prune", tmp_path / "other", "--mask", mask, "--out", tmp_path / "o"), "the mask is for the weights"),
-        (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "the model is there and would be lost"),
+        (("prune", folder, "--mask", mask, "--out", folder, "--overwrite"), "this folder contains the model"),
         (
             ("prune", folder, "--mask", mask, "--out", tmp_path / "other"),
-            "not empty: choose another for --out, or replace all that is in it with --overwrite",
+            "not empty: choose another for --out, or replace its contents with --overwrite",
         ),
         (("prune", folder, "--mask", mask, "--out", "/proc/nowhere/out"), "cannot be written"),
     ]

@@ -72,10 +72,10 @@ def test_runs_that_do_not_belong_together_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: Path, tmp_path: Path
 ) -> None:
     for runs, says in (
-        ((world / "one", world / "one"), "its seed 0 is that of"),
+        ((world / "one", world / "one"), "its seed 0 is also the seed of"),
         ((world / "one", world / "other"), "'budget' is 400"),
-        ((world / "one", tmp_path / "nothing"), "nothing: no run there"),
-        ((tmp_path / "nothing", world / "one"), "nothing: no run there"),
+        ((world / "one", tmp_path / "nothing"), "nothing: not a run folder"),
+        ((tmp_path / "nothing", world / "one"), "nothing: not a run folder"),
     ):
         assert run(monkeypatch, "merge", *runs, "--out", tmp_path / "out") == 1
         [line] = capsys.readouterr().err.strip().splitlines()

@@ -94,12 +94,12 @@ def test_choices_that_do_not_fit_are_named(
 @pytest.mark.parametrize(
     ("out", "options", "lost"),
     [
-        ("run", (), "the run is there"),
-        ("run", ("--likely",), "the run is there"),
-        ("run/scores", (), "what heads are chosen by is there"),
-        ("run/scores", ("--count", 1), "what heads are chosen by is there"),
-        ("model", (), "the model is there"),
-        (".", (), "the model is there"),
+        ("run", (), "this folder contains the run"),
+        ("run", ("--likely",), "this folder contains the run"),
+        ("run/scores", (), "this folder contains what heads are chosen by"),
+        ("run/scores", ("--count", 1), "this folder contains what heads are chosen by"),
+        ("model", (), "this folder contains the model"),
+        (".", (), "this folder contains the model"),
     ],
 )
 def test_nothing_is_replaced_that_is_pruned_or_chosen_by(
@@ -113,7 +113,7 @@ def test_nothing_is_replaced_that_is_pruned_or_chosen_by(
     before = sorted(scored.parent.rglob("*"))
     command = ("prune", scored, "--language", "en", "--out", scored.parent / out, "--overwrite", *options)
     assert run(monkeypatch, *command) == 1
-    assert f"{lost} and would be lost: choose another folder for --out" in capsys.readouterr().err
+    assert f"{lost}: choose another folder for --out" in capsys.readouterr().err
     assert sorted(scored.parent.rglob("*")) == before
 
 
@@ -126,7 +126,7 @@ def test_a_folder_with_the_mask_or_the_model_in_it_is_not_replaced(
     for out in (tmp_path, tmp_path / "link"):
         command = ("prune", scored.parent / "model", "--mask", mask, "--out", out, "--overwrite")
         assert run(monkeypatch, *command) == 1
-        assert "what heads are chosen by is there" in capsys.readouterr().err
+        assert "this folder contains what heads are chosen by" in capsys.readouterr().err
     assert mask.is_file()
 
 

@@ -181,7 +181,7 @@ def test_runs_are_compared(
     assert run(monkeypatch, "compare", one, three) == 1
     assert "estimate full cannot be compared with scores that estimate truncated(0.5)" in last_error(capsys)
     assert run(monkeypatch, "compare", one, tmp_path / "nowhere") == 1
-    assert "nowhere: no run there" in last_error(capsys)
+    assert "nowhere: not a run folder" in last_error(capsys)
 
 
 @pytest.mark.usefixtures("dawdler")
@@ -283,7 +283,7 @@ def test_a_run_has_one_writer_and_survives_being_killed(
 ) -> None:
     command = (*world, "--out", tmp_path / "run")
     assert run(monkeypatch, *command) == 1
-    assert f"the process {slow_run.pid} is writing to this run" in last_error(capsys)
+    assert f"process {slow_run.pid} is writing to this run" in last_error(capsys)
     slow_run.kill()
     slow_run.wait()
     with read_run(tmp_path / "run") as cut:

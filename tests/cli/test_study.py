@@ -53,7 +53,7 @@ def test_a_study_and_its_scores_become_pages(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "report", tmp_path) == 1
-    assert "no run there" in capsys.readouterr().err
+    assert "not a run folder" in capsys.readouterr().err
     run(monkeypatch, "study", plan, "--out", tmp_path / "run")
     assert run(monkeypatch, "report", tmp_path / "run") == 0
     page = (tmp_path / "run" / "report.html").read_text()
@@ -84,7 +84,7 @@ def test_a_changed_option_is_refused_before_anything_is_scored(
         assert run(monkeypatch, *command) == 0
         before = (tmp_path / kind / "scoring" / "config.yaml").read_text()
         assert run(monkeypatch, *command, "--set", f"{option}=3", "--set", "budget=2000") == 1
-        assert f"holds a run with '{option}'" in capsys.readouterr().err
+        assert f"contains a run with '{option}'" in capsys.readouterr().err
         assert (tmp_path / kind / "scoring" / "config.yaml").read_text() == before
         assert run(monkeypatch, *command) == 0
 
@@ -94,7 +94,7 @@ def test_a_study_does_not_score_in_the_folder_of_another_run(
 ) -> None:
     before = sorted(scored.rglob("*"))
     assert run(monkeypatch, "study", plan, "--out", scored) == 1
-    assert "holds a run with 'study' = nothing, not 'targeted'" in capsys.readouterr().err
+    assert "contains a run with 'study' = nothing, not 'targeted'" in capsys.readouterr().err
     assert sorted(scored.rglob("*")) == before
 
 

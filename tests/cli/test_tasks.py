@@ -185,7 +185,7 @@ def test_what_is_in_the_folder_is_only_replaced_on_purpose(
     (out / "thesis.txt").write_text("mine")
     monkeypatch.setattr("headwise.tuning.run.open_dataset", no_work)
     assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
-    message = "the folder is not empty: choose another for --out, or replace all that is in it with --overwrite"
+    message = "the folder is not empty: choose another for --out, or replace its contents with --overwrite"
     assert last_error(capsys) == f"headwise: {out}: {message}"
     assert (out / "thesis.txt").read_text() == "mine"
     monkeypatch.undo()
@@ -207,12 +207,12 @@ def test_what_is_still_needed_is_never_replaced(
     monkeypatch.chdir(model)
     (tmp_path / "file").touch()
     for out, message in (
-        (model, "the model is there and would be lost"),
-        (".", "the model is there and would be lost"),
-        ("..", "the model is there and would be lost"),
-        (data, "the data is there and would be lost"),
-        ("/", "the model is there and would be lost"),
-        (tmp_path / "file", "a file of that name is in the way"),
+        (model, "this folder contains the model"),
+        (".", "this folder contains the model"),
+        ("..", "this folder contains the model"),
+        (data, "this folder contains the data"),
+        ("/", "this folder contains the model"),
+        (tmp_path / "file", "a file with this name exists"),
     ):
         assert run(monkeypatch, *tune_arguments(model, data, Path(out)), "--overwrite") == 1
         assert last_error(capsys) == f"headwise: {out}: {message}: choose another folder for --out"
@@ -378,4 +378,4 @@ def test_device_and_dtype_are_printed_and_used(
     for command in (evaluation, score, tune_arguments(model, data, tmp_path / "other")):
         assert run(monkeypatch, *command, "--device", "cuda") == 1
         message = capsys.readouterr().err.strip().splitlines()[-1]
-        assert message == "headwise: device: PyTorch finds no cuda device on this machine: use cpu or auto"
+        assert message == "headwise: device: cuda is not available on this machine: use cpu or auto"

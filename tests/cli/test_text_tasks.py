@@ -207,13 +207,13 @@ def test_mistakes_get_one_sentence(
 ) -> None:
     wanted = "a sequence-to-sequence model such as Marian or mT5"
     mistakes = [
-        (("eval", encoder, "--task", "translation"), f"a BertModel cannot do the task translation: take {wanted}"),
-        (("eval", writer, "--task", "translation"), f"a GPT2LMHeadModel cannot do the task translation: take {wanted}"),
-        (("eval", encoder, "--task", "lm"), "a BertModel cannot do the task lm: take a causal language model"),
-        (("eval", translator, "--task", "lm"), "a MarianMTModel cannot do the task lm: take a causal language model"),
+        (("eval", encoder, "--task", "translation"), f"a BertModel cannot do the task translation: use {wanted}"),
+        (("eval", writer, "--task", "translation"), f"a GPT2LMHeadModel cannot do the task translation: use {wanted}"),
+        (("eval", encoder, "--task", "lm"), "a BertModel cannot do the task lm: use a causal language model"),
+        (("eval", translator, "--task", "lm"), "a MarianMTModel cannot do the task lm: use a causal language model"),
         (
             ("eval", writer, "--task", "lm", "--window", 41),
-            "a window of 41 tokens does not fit the model: take 1 to 40",
+            "a window of 41 tokens does not fit the model: use 1 to 40",
         ),
         (("tune", encoder, "--task", "lm", "--out", tmp_path / "o"), "a BertModel cannot do the task lm"),
         (("tune", writer, "--task", "lm", "--out", tmp_path / "o", "--train-languages", "zh"), "no split 'train'"),

@@ -211,7 +211,7 @@ def test_a_missing_base_is_named_with_the_folder(tmp_path: Path) -> None:
     saved = tagger(tmp_path)
     for base, message in (
         (str(tmp_path / "gone"), f"{tmp_path / 'gone'}: no such folder"),
-        ("someone/gone", "someone/gone: neither a folder nor a model that was fetched before"),
+        ("someone/gone", "someone/gone: neither a folder nor a model in the cache"),
     ):
         edit(saved.folder, base_model_name_or_path=base)
         found = complaint(saved.folder)
@@ -220,7 +220,7 @@ def test_a_missing_base_is_named_with_the_folder(tmp_path: Path) -> None:
         with pytest.raises(HeadwiseError, match="base model is missing"):
             load_skeleton(saved.folder)
     edit(saved.folder, base_model_name_or_path=None)
-    assert "names no base model" in complaint(saved.folder)
+    assert "no base model" in complaint(saved.folder)
 
 
 def test_pickles_are_refused(tmp_path: Path) -> None:

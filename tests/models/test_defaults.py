@@ -54,5 +54,5 @@ def test_the_tagger_knows_english_and_more_of_chinese_where_text_carries_the_lab
 
 
 def test_what_is_tuned_already_is_not_tuned_again_by_mistake() -> None:
-    with pytest.raises(HeadwiseError, match="tuned already: tune e5-small instead"):
+    with pytest.raises(HeadwiseError, match="already tuned: tune e5-small instead"):
         default_folder_of("e5-small-pos")

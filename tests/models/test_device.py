@@ -75,7 +75,7 @@ def test_auto_takes_a_gpu_if_there_is_one(
         if here:
             assert choose_device(name).type == name
             continue
-        with pytest.raises(HeadwiseError, match=f"PyTorch finds no {name} device on this machine: use cpu or auto"):
+        with pytest.raises(HeadwiseError, match=f"{name} is not available on this machine: use cpu or auto"):
             choose_device(name)
 
 

@@ -53,7 +53,7 @@ def test_folders_without_a_readable_model_are_named(tmp_path: Path) -> None:
     BY_NAME["bert"].build().save_pretrained(tmp_path / "cut")
     weights = tmp_path / "cut" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-50])
-    for name, message in (("empty", r"no config\.json"), ("broken", "no model there"), ("cut", "cannot be loaded")):
+    for name, message in (("empty", r"no config\.json"), ("broken", "not a model"), ("cut", "cannot be loaded")):
         with pytest.raises(HeadwiseError, match=rf"{name}: .*{message}") as error:
             load_model(tmp_path / name)
         assert "\n" not in str(error.value)
@@ -70,10 +70,10 @@ def without(folder: Path, *endings: str) -> Path:
 @pytest.mark.parametrize(
     ("family", "endings", "named"),
     [
-        ("xlm-roberta", ("classifier.weight",), "classifier.weight is not there"),
-        ("xlm-roberta", ("LayerNorm.bias",), "LayerNorm.bias, .* and 4 more are not there"),
-        ("roberta", ("roberta.encoder.layer.1.output.dense.bias",), "layer.1.output.dense.bias is not there"),
-        ("bert", ("word_embeddings.weight",), "word_embeddings.weight is not there"),
+        ("xlm-roberta", ("classifier.weight",), "classifier.weight is missing"),
+        ("xlm-roberta", ("LayerNorm.bias",), "LayerNorm.bias, .* and 4 more are missing"),
+        ("roberta", ("roberta.encoder.layer.1.output.dense.bias",), "layer.1.output.dense.bias is missing"),
+        ("bert", ("word_embeddings.weight",), "word_embeddings.weight is missing"),
     ],
 )
 def test_weights_that_are_missing_are_not_made_up(
@@ -99,7 +99,7 @@ def test_a_new_head_is_new_but_what_is_below_is_not(tmp_path: Path) -> None:
         assert add_head(tmp_path, kind, ("a", "b")).config.num_labels == 2
     without(tmp_path, "layer.0.attention.self.query.weight")
     for kind in ("words", "sequence"):
-        with pytest.raises(HeadwiseError, match=r"query\.weight is not there"):
+        with pytest.raises(HeadwiseError, match=r"query\.weight is missing"):
             add_head(tmp_path, kind, ("a", "b"))
 
 

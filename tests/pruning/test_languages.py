@@ -40,7 +40,7 @@ def test_one_language_serves_the_whole_batch(masks: LanguageMasks) -> None:
 
 def test_an_unknown_language_is_an_error_unless_there_is_a_default(masks: LanguageMasks) -> None:
     with (
-        pytest.raises(HeadwiseError, match=r"no mask for the language 'de' \(there are sw, zh, tr\)"),
+        pytest.raises(HeadwiseError, match=r"no mask for the language 'de' \(known: sw, zh, tr\)"),
         masks.use(["sw", "de"]),
     ):
         pass

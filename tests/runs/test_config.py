@@ -23,7 +23,7 @@ from tests.runs.writers import fill, sums
         ({"task": {"name": "pos", "split": "test"}}, "'task.split' = 'dev', not 'test'"),
         ({"rounds": 3}, "'rounds' = nothing, not 3"),
         ({"budget": "much"}, "'budget' = 100, not 'much'"),
-        ({"budget": 99}, "'budget' is 100 there and can only grow, not become 99"),
+        ({"budget": 99}, "'budget' of this run is 100 and cannot be reduced to 99"),
     ],
 )
 def test_another_config_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -77,7 +77,7 @@ def test_a_run_needs_a_seed(tmp_path: Path, seed: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.ones(2), {1, 2}, float("nan"), Path("x")])
 def test_a_config_is_plain_data(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(HeadwiseError, match="plain data"), open_run(tmp_path, {"seed": 7, "x": value}):
+    with pytest.raises(HeadwiseError, match="JSON data"), open_run(tmp_path, {"seed": 7, "x": value}):
         pass
 
 

@@ -19,13 +19,13 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
     worker = start(tmp_path, 2, pause=0.001)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "done\n"
-    with pytest.raises(HeadwiseError, match=f"{tmp_path}: the process {worker.pid} is writing"):
+    with pytest.raises(HeadwiseError, match=f"{tmp_path}: process {worker.pid} is writing"):
         fill(tmp_path, budget=2)
     assert len(contents(tmp_path)) == 4
     kill(worker)
     with (
         open_run(tmp_path, {"seed": 7, "budget": 2}),
-        pytest.raises(HeadwiseError, match=f"the process {os.getpid()} is writing"),
+        pytest.raises(HeadwiseError, match=f"process {os.getpid()} is writing"),
         open_run(tmp_path, {"seed": 7, "budget": 2}),
     ):
         pass
@@ -66,7 +66,7 @@ def test_a_reader_sees_rounds_as_they_come(tmp_path: Path) -> None:
         assert next(rounds).number == 0
         writer.journal.record("fr", 1, {}, 5, 5)
         assert reader.journal.count("fr") == 2
-        with pytest.raises(HeadwiseError, match="for reading only"):
+        with pytest.raises(HeadwiseError, match="read-only"):
             reader.journal.record("fr", 2, {}, 10, 5)
     assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "journal.sqlite", "writer.lock"}
 
@@ -96,7 +96,7 @@ def test_runs_that_do_not_belong_together_are_not_merged(tmp_path: Path) -> None
     fill(tmp_path / "a", 1, task={"name": "pos"})
     fill(tmp_path / "b", 1, task={"name": "pos"})
     fill(tmp_path / "c", 2, task={"name": "ner"})
-    with pytest.raises(HeadwiseError, match=f"{tmp_path}/b: its seed 1 is that of {tmp_path}/a too"):
+    with pytest.raises(HeadwiseError, match=f"{tmp_path}/b: its seed 1 is also the seed of {tmp_path}/a"):
         merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     with pytest.raises(HeadwiseError, match="only once"):
         merge_runs([tmp_path / "a", tmp_path / "a"], tmp_path / "out")
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(HeadwiseError, match=f"{folder}: cannot be written: .*: choose another"):
             fill(folder)
-        with pytest.raises(HeadwiseError, match=f"{folder}: no run there"):
+        with pytest.raises(HeadwiseError, match=f"{folder}: not a run folder"):
             sums(folder)
 
 
@@ -177,7 +177,7 @@ def test_what_a_killed_writer_left_is_read_from_a_read_only_folder_or_missed_lou
     with read_only(run):
         assert len(contents(run)) == 8
     (run / "journal.sqlite-shm").unlink()
-    with read_only(run), pytest.raises(HeadwiseError, match="copy the folder to where you may write"):
+    with read_only(run), pytest.raises(HeadwiseError, match="copy the folder to a writable place"):
         contents(run)
     assert len(contents(run)) == 8
 
@@ -186,13 +186,13 @@ def test_half_a_run_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     fill(tmp_path / "no journal")
     (tmp_path / "no journal" / "journal.sqlite").unlink()
     for use in (fill, sums):
-        with pytest.raises(HeadwiseError, match=r"journal.sqlite: no such file, though the run has a config"):
+        with pytest.raises(HeadwiseError, match=r"journal.sqlite: no such file, but the run has a config"):
             use(tmp_path / "no journal")
     fill(tmp_path / "no config")
     (tmp_path / "no config" / "config.yaml").unlink()
-    with pytest.raises(HeadwiseError, match="its run's config is gone"):
+    with pytest.raises(HeadwiseError, match="the config of its run is missing"):
         fill(tmp_path / "no config")
-    with pytest.raises(HeadwiseError, match="no run there"):
+    with pytest.raises(HeadwiseError, match="not a run folder"):
         sums(tmp_path / "no config")
 
 

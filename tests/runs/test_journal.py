@@ -83,7 +83,7 @@ def test_rounds_are_neither_repeated_nor_left_out_nor_pickled(tmp_path: Path) ->
             with pytest.raises(HeadwiseError, match=f"the next round of 'fr' is 1, not {number}"):
                 run.journal.record("fr", number, {"sum": np.zeros(2)}, 0, 10)
         for wrong in (np.array([{}]), np.array(["vélo"]), np.array([None])):
-            with pytest.raises(HeadwiseError, match="a journal keeps arrays of numbers and booleans only"):
+            with pytest.raises(HeadwiseError, match="a journal stores only arrays of numbers and booleans"):
                 run.journal.record("fr", 1, {"sum": wrong}, 0, 10)
         run.journal.record("fr", 1, {"sum": np.full(2, 2)}, 10, 10)
     assert sums(tmp_path) == [1, 2]
@@ -145,7 +145,7 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(journal)) as foreign:
         foreign.execute("CREATE TABLE birds (name)")
     before = journal.read_bytes()
-    with pytest.raises(HeadwiseError, match="lacks headwise's mark"):
+    with pytest.raises(HeadwiseError, match="wrong application id"):
         fill(tmp_path)
     assert journal.read_bytes() == before
     journal.write_text("Dear diary, " * 100)

@@ -108,7 +108,7 @@ def test_a_larger_budget_extends_and_ends_like_one_run(world: ScoringPlan, tmp_p
     extended, whole = run_scoring(more, tmp_path / "run"), run_scoring(more, tmp_path / "whole")
     for language in ("en", "sw"):
         assert extended.languages[language].scores == whole.languages[language].scores
-    with pytest.raises(HeadwiseError, match="'budget' is 80 there and can only grow, not become 40"):
+    with pytest.raises(HeadwiseError, match="'budget' of this run is 80 and cannot be reduced to 40"):
         run_scoring(world, tmp_path / "run")
 
 
@@ -153,10 +153,10 @@ def test_a_run_may_change_its_device_but_not_its_dtype(
     assert "device" not in read_config(tmp_path / "run")
     assert plan_of(tmp_path / "run").device == "auto"
     assert run_scoring(world, tmp_path / "run")
-    with pytest.raises(HeadwiseError, match="PyTorch finds no cuda device on this machine: use cpu or auto"):
+    with pytest.raises(HeadwiseError, match="cuda is not available on this machine: use cpu or auto"):
         run_scoring(dataclasses.replace(world, device="cuda"), tmp_path / "run")
     half = dataclasses.replace(world, dtype="bfloat16")
-    with pytest.raises(HeadwiseError, match="holds a run with 'dtype' = 'float32', not 'bfloat16'"):
+    with pytest.raises(HeadwiseError, match="contains a run with 'dtype' = 'float32', not 'bfloat16'"):
         run_scoring(half, tmp_path / "run")
     found = run_scoring(half, tmp_path / "half").scores["en"]
     assert found.provenance.fingerprint == run_scoring(world, tmp_path / "run").scores["en"].provenance.fingerprint
@@ -179,7 +179,7 @@ def test_changed_data_are_noticed(world: ScoringPlan, tmp_path: Path) -> None:
     run_scoring(plan, tmp_path / "run")
     treebank = tmp_path / "data" / "ud" / "sw_toy-ud-dev.conllu"
     treebank.write_text(treebank.read_text().replace("VERB", "NOUN"))
-    with pytest.raises(HeadwiseError, match=r"holds a run with 'examples\.sw'"):
+    with pytest.raises(HeadwiseError, match=r"contains a run with 'examples\.sw'"):
         run_scoring(plan, tmp_path / "run")
 
 
@@ -190,7 +190,7 @@ def test_changed_weights_are_noticed_wherever_they_are(world: ScoringPlan, tmp_p
     weights = load_file(tmp_path / "model" / "model.safetensors")
     weights[part] *= 1.1
     save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(HeadwiseError, match="holds a run with 'weights'"):
+    with pytest.raises(HeadwiseError, match="contains a run with 'weights'"):
         run_scoring(plan, tmp_path / "run")
 
 
@@ -273,7 +273,7 @@ def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Pat
         compare_runs(tmp_path / "en", tmp_path / "fi")
     with pytest.raises(HeadwiseError, match="has no scores of --language sw: it has en"):
         choose_mask(tmp_path / "en", language="sw")
-    with pytest.raises(HeadwiseError, match="no run there"):
+    with pytest.raises(HeadwiseError, match="not a run folder"):
         load_scores(tmp_path)
     (tmp_path / "en" / "scores" / "en.json").unlink()
     with pytest.raises(HeadwiseError, match="the run has no scores yet"):

@@ -87,7 +87,7 @@ def test_mistakes_are_named() -> None:
     base = np.ones((5, 2))
     with pytest.raises(HeadwiseError, match=r"same examples: shapes \(5, 2\) and \(4, 2\)"):
         paired_bootstrap(base, [np.ones((4, 2))], ratio)
-    with pytest.raises(HeadwiseError, match="some examples"):
+    with pytest.raises(HeadwiseError, match="at least one example"):
         paired_bootstrap(np.ones((0, 2)), [], ratio)
     with pytest.raises(HeadwiseError, match="at least one resample"):
         paired_bootstrap(base, [base], ratio, resamples=0)

@@ -67,9 +67,9 @@ def test_signs_are_compared_where_they_are_clear() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(HeadwiseError, match="one length"):
+    with pytest.raises(HeadwiseError, match="same length"):
         spearman([1, 2, 3], [1, 2])
     with pytest.raises(HeadwiseError, match="none of them missing"):
         ranks([1.0, math.nan])
-    with pytest.raises(HeadwiseError, match="player by player"):
+    with pytest.raises(HeadwiseError, match="arrays of the same shape"):
         sign_agreement([1.0], [1.0, 2.0], [True])

@@ -145,21 +145,21 @@ def test_an_empty_text_adds_nothing(words: Any) -> None:
     found = perplexity(model, ["", *texts()], words, window=40)
     assert found.statistics[0].tolist() == [0, 0]
     assert found.value == pytest.approx(perplexity(model, texts(), words, window=40).value)
-    with pytest.raises(HeadwiseError, match="nothing to predict"):
+    with pytest.raises(HeadwiseError, match="no tokens to predict"):
         perplexity(model, [""], words, window=40)
 
 
 def test_windows_that_do_not_fit_are_refused(words: Any) -> None:
     model = BY_NAME["gpt2"].build()
-    with pytest.raises(HeadwiseError, match="a window of 41 tokens does not fit the model: take 1 to 40"):
+    with pytest.raises(HeadwiseError, match="a window of 41 tokens does not fit the model: use 1 to 40"):
         perplexity(model, texts(), words, window=41)
-    with pytest.raises(HeadwiseError, match="a stride of 9 does not fit a window of 8: take 1 to 8"):
+    with pytest.raises(HeadwiseError, match="a stride of 9 does not fit a window of 8: use 1 to 8"):
         perplexity(model, texts(), words, window=8, stride=9)
 
 
 def test_a_tokenizer_must_have_a_start(words: Any) -> None:
     bare = PreTrainedTokenizerFast(tokenizer_object=words.backend_tokenizer, unk_token="<unk>")
-    with pytest.raises(HeadwiseError, match="no token for a text to start with"):
+    with pytest.raises(HeadwiseError, match="no start token"):
         perplexity(BY_NAME["gpt2"].build(), texts(), bare, window=40)
 
 
@@ -239,9 +239,9 @@ def test_a_long_context_loses_its_beginning_and_is_counted(words: Any) -> None:
 
 def test_examples_that_cannot_be_are_named(words: Any) -> None:
     for example, message in (
-        (replace(PLANTED[0], answer=3), "example a: the answer is 3, but there are 3 choices, counted from 0"),
+        (replace(PLANTED[0], answer=3), "example a: the answer is 3, but there are 3 choices, numbered from 0"),
         (replace(PLANTED[0], choices=("w5", " "), answer=0), "example a: a choice has 0 tokens"),
-        (replace(PLANTED[0], choices=("w5", "w6 " * 9)), "a choice has 9 tokens, but the window takes 1 to 8"),
+        (replace(PLANTED[0], choices=("w5", "w6 " * 9)), "a choice has 9 tokens, but the window allows 1 to 8"),
     ):
         with pytest.raises(HeadwiseError, match=message):
             MultipleChoice(window=8).encode_choices(example, words)

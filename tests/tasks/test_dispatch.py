@@ -27,7 +27,7 @@ def test_every_family_gets_the_tasks_of_its_kind_and_no_others(case: Case) -> No
         if able:
             assert task_of(model, task).name == task
         else:
-            with pytest.raises(HeadwiseError, match=f"a {case.model_class} cannot do the task {task}: take a "):
+            with pytest.raises(HeadwiseError, match=f"a {case.model_class} cannot do the task {task}: use a "):
                 task_of(model, task)
 
 

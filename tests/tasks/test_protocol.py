@@ -88,5 +88,5 @@ def test_what_is_no_text_or_does_not_fit_is_refused(tokenizer: Any) -> None:
     ):
         with pytest.raises(HeadwiseError, match=message):
             LanguageTask().encode(examples, tokenizer)
-    with pytest.raises(HeadwiseError, match="a window of 512 tokens does not fit the model: take 1 to 40"):
+    with pytest.raises(HeadwiseError, match="a window of 512 tokens does not fit the model: use 1 to 40"):
         mean_log_likelihood(BY_NAME["gpt2"].build(), LanguageTask(), TEXTS, tokenizer)

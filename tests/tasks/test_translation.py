@@ -247,7 +247,7 @@ def test_the_first_token_is_given_and_does_not_count(words: Any) -> None:
 
 
 def test_an_unknown_first_token_is_named(words: Any) -> None:
-    with pytest.raises(HeadwiseError, match="no token '__xx__' for translations to begin with"):
+    with pytest.raises(HeadwiseError, match="no token '__xx__'"):
         replace(TASK, first_token="__xx__").encode(pairs(2), words)
 
 

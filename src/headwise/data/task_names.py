@@ -1,4 +1,4 @@
-"""The names of the tasks, in a module that imports nothing: the command line shows them without loading torch."""
+"""The names of the tasks, in a module without imports: the command line shows them without importing torch."""
 
 #: All tasks.
 TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "choice")

@@ -18,11 +18,11 @@ from headwise.pooling import find_class
 _CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
 _PICKLE = "adapter_model.bin"
-#: What PEFT puts before the names of the base model's weights.
+#: Prefix that PEFT adds to the names of the base model's weights.
 _PREFIX = "base_model.model."
-#: The last layer of a classifier, by the names that transformers gives it.
+#: Names of the last layer of a classifier in transformers.
 _OUTPUTS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")
-#: PEFT's task types: the auto class, and how a base model's class ends that is of the kind already.
+#: For each task type of PEFT: the auto class, and the suffix of classes that already have the task head.
 _KINDS = {
     "SEQ_CLS": ("AutoModelForSequenceClassification", "ForSequenceClassification"),
     "TOKEN_CLS": ("AutoModelForTokenClassification", "ForTokenClassification"),
@@ -38,12 +38,12 @@ class Adapter:
     """A PEFT adapter on disk.
 
     Attributes:
-        name: What the user calls it.
-        folder: Where its files are.
+        name: The name or path given by the user.
+        folder: The folder of its files.
         base: The model that it belongs to.
         settings: Its `adapter_config.json`.
-        labels: Names of the labels, where a `config.json` beside it gives them.
-        shapes: Its weights' shapes, by the names that they have in the base model.
+        labels: Names of the labels, if there is a `config.json` with them in the same folder.
+        shapes: The shapes of its weights, by their names in the base model.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Adapter:
 
     @property
     def revision(self) -> dict[str, str]:
-        """Which version of the base it was made for, as `from_pretrained` takes it; often none is named."""
+        """The revision of the base model as an argument of `from_pretrained`; empty if none is given."""
         return {"revision": self.settings["revision"]} if self.settings.get("revision") else {}
 
 
@@ -63,7 +63,7 @@ def find_adapter(name_or_path: NameOrPath) -> Adapter | None:
     """The adapter in a folder or on the hub; None if there is none.
 
     Raises:
-        HeadwiseError: It cannot be read, is a pickle, or names no base model.
+        HeadwiseError: The adapter cannot be read, is a pickle, or names no base model.
     """
     path = find_file(name_or_path, _CONFIG)
     if path is None:
@@ -71,21 +71,21 @@ def find_adapter(name_or_path: NameOrPath) -> Adapter | None:
     settings = _read_json(path)
     base = settings.get("base_model_name_or_path")
     if not base:
-        raise HeadwiseError(f"{path}: it names no base model: set base_model_name_or_path to the one it was trained on")
+        raise HeadwiseError(f"{path}: no base model: set base_model_name_or_path to the model it was trained on")
     weights = find_file(name_or_path, _WEIGHTS)
     if weights is None and find_file(name_or_path, _PICKLE) is not None:
         raise HeadwiseError(
-            f"{name_or_path}: {_PICKLE} is a pickle, which can run any code: save the adapter again as {_WEIGHTS}"
+            f"{name_or_path}: {_PICKLE} is a pickle, which can run arbitrary code: save the adapter again as {_WEIGHTS}"
         )
     if weights is None:
-        raise HeadwiseError(f"{name_or_path}: an adapter without weights: {_WEIGHTS} is missing")
+        raise HeadwiseError(f"{name_or_path}: the adapter has no weights: {_WEIGHTS} is missing")
     beside = find_file(name_or_path, "config.json")
     labels = _read_labels(beside) if beside is not None else {}
     return Adapter(str(name_or_path), path.parent, str(base), settings, labels, _read_shapes(weights))
 
 
 def _read_labels(path: Path) -> dict[int, str]:
-    """The names of labels by their numbers, as a model's config keeps them; none if it has none."""
+    """The names of labels by their numbers, from a model's config; empty if it has none."""
     named = _read_json(path).get("id2label") or {}
     try:
         return {int(number): str(label) for number, label in named.items()}
@@ -99,7 +99,7 @@ def load_adapted(adapter: Adapter, trust_remote_code: bool, merge: bool, **kwarg
     Args:
         adapter: The adapter.
         trust_remote_code: Run code that comes with the base model.
-        merge: Merge it into the base model's weights, so that a plain model remains; otherwise a `PeftModel`.
+        merge: Merge the adapter into the base model's weights and return a plain model; otherwise a `PeftModel`.
         kwargs: Passed to the base model's `from_pretrained`.
 
     Raises:
@@ -136,7 +136,7 @@ def _class_and_config(adapter: Adapter, trust_remote_code: bool) -> tuple[Any, A
     except HeadwiseError as error:
         raise HeadwiseError(
             f"{adapter.name}: the adapter's base model is missing ({error}): "
-            f"put it there or correct base_model_name_or_path in {_CONFIG}"
+            f"add it or correct base_model_name_or_path in {_CONFIG}"
         ) from None
     if adapter.labels:
         config.id2label = adapter.labels
@@ -145,7 +145,7 @@ def _class_and_config(adapter: Adapter, trust_remote_code: bool) -> tuple[Any, A
         outputs = (shape[0] for name, shape in adapter.shapes.items() if name.endswith(_OUTPUTS))
         count = next(outputs, config.num_labels)
         if count != config.num_labels:
-            config.num_labels = count  # and names LABEL_0, LABEL_1 …: PEFT keeps none
+            config.num_labels = count  # sets the names LABEL_0, LABEL_1 …, because PEFT stores none
     return _class_for(adapter, config), config
 
 
@@ -160,7 +160,7 @@ def _class_for(adapter: Adapter, config: Any) -> Any:
 
 
 def _load_base(adapter: Adapter, cls: Any, config: Any, trust_remote_code: bool, kwargs: dict[str, Any]) -> Any:
-    """The base model; every weight of it is in its own files or in the adapter's."""
+    """The base model; raises an error if a weight is neither in its files nor in the adapter's."""
     try:
         with quiet():
             model, found = cls.from_pretrained(
@@ -186,7 +186,7 @@ def _load_base(adapter: Adapter, cls: Any, config: Any, trust_remote_code: bool,
 
 
 def _add_tokens(adapter: Adapter, model: Any) -> None:
-    """Make room for tokens that were added in training, as PEFT does: only then is there a longer tokenizer."""
+    """Resize the embeddings as PEFT does if the adapter's tokenizer has tokens that were added in training."""
     if find_file(adapter.name, "tokenizer_config.json") is None:
         return
     count = len(AutoTokenizer.from_pretrained(adapter.name))
@@ -203,7 +203,7 @@ def _merged(adapter: Adapter, model: Any) -> Any:
             f"{adapter.name}: a {kind} adapter cannot be merged into the weights: use load_model(..., merge=False)"
         ) from None
     merged.config.name_or_path = adapter.name
-    return merged.requires_grad_(True)  # PEFT froze what is now a model like any other, which may be tuned further
+    return merged.requires_grad_(True)  # PEFT froze the weights, but the merged model may be tuned further
 
 
 def _read_json(path: Path) -> dict[str, Any]:

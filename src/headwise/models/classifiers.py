@@ -1,4 +1,4 @@
-"""Task heads on an encoder: the classes that transformers has, and mean pooling for the adapters in the package."""
+"""Task heads on an encoder: the classes of transformers, and mean pooling for the adapters in the package."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ def add_head(name_or_path: Any, kind: str, labels: tuple[str, ...], mean_pooling
         kind: `sequence` or `words`.
         labels: The classifier's labels.
         mean_pooling: Pool a BERT encoder by its mean instead of its first token. Plain transformers cannot load the
-            result; it is for the adapters that come with the package.
+            result; it is for the adapters in the package.
         kwargs: Passed to `from_pretrained`.
 
     Raises:
-        HeadwiseError: The encoder cannot be loaded, or lacks weights of its own.
+        HeadwiseError: The encoder cannot be loaded, or weights are missing.
     """
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     cls: Any = AutoModelForTokenClassification

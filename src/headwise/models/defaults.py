@@ -1,4 +1,4 @@
-"""Models that come tuned: multilingual-e5-small with small LoRA adapters that ship with the package."""
+"""Offline default models: multilingual-e5-small, and small LoRA adapters for it that are part of the package."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ _ADAPTERS = Path(__file__).with_name("adapters")
 
 
 def default_names() -> tuple[str, ...]:
-    """The names of the encoder that every machine can have and of its tuned forms.
+    """The names of the offline encoder and of its tuned forms.
 
     Example:
         >>> "e5-small" in default_names()
@@ -24,16 +24,16 @@ def default_names() -> tuple[str, ...]:
 
 
 def is_default(name: object) -> bool:
-    """Whether a name is one of ours, rather than a folder or a model on the hub."""
+    """Whether a name is an offline default, rather than a folder or a model on the hub."""
     return str(name) in default_names() and not Path(str(name)).exists()
 
 
 def default_folder_of(name: str) -> Path:
-    """The folder of the untuned encoder behind a default."""
+    """The folder of the untuned encoder of a default."""
     from headwise.models.e5 import e5_small_folder
 
     if name != E5_SMALL:
-        raise HeadwiseError(f"{name} is tuned already: tune {E5_SMALL} instead")
+        raise HeadwiseError(f"{name} is already tuned: tune {E5_SMALL} instead")
     return e5_small_folder()
 
 
@@ -68,4 +68,4 @@ def _tuned(base: Path, adapter: Path, kwargs: dict[str, Any]) -> Any:
     card = json.loads((adapter / "task.json").read_text(encoding="utf-8"))
     model = add_head(base, card["kind"], tuple(card["labels"]), mean_pooling=True, **kwargs)
     merged = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
-    return merged.requires_grad_(True)  # PEFT froze what may be tuned further
+    return merged.requires_grad_(True)  # PEFT froze the weights, but they may be tuned further

@@ -1,4 +1,4 @@
-"""The device that a model runs on and the type of its weights, by name."""
+"""Choose the device of a model and the type of its weights by name."""
 
 from typing import Literal
 
@@ -11,14 +11,14 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """The device of a name.
+    """The device with this name.
 
     Args:
-        device: `cpu`, `cuda`, `mps`, or `auto` for the first of CUDA, MPS and the CPU that this machine has. A
-            `torch.device` is returned as it is.
+        device: `cpu`, `cuda`, `mps`, or `auto` for the first of CUDA, MPS and the CPU that is available. A
+            `torch.device` is returned unchanged.
 
     Raises:
-        HeadwiseError: There is no such name, or this machine does not have the device.
+        HeadwiseError: The name is unknown, or the device is not available.
 
     Example:
         >>> choose_device("cpu")
@@ -32,22 +32,22 @@ def choose_device(device: str | torch.device) -> torch.device:
     if device not in present:
         raise HeadwiseError(f"device: must be one of {', '.join(DEVICES)}, not {device!r}")
     if not present[device]:
-        raise HeadwiseError(f"device: PyTorch finds no {device} device on this machine: use cpu or auto")
+        raise HeadwiseError(f"device: {device} is not available on this machine: use cpu or auto")
     return torch.device(device)
 
 
 def choose_dtype(dtype: str | torch.dtype) -> torch.dtype | Literal["auto"]:
-    """The type of weights of a name.
+    """The type of weights with this name.
 
     Args:
-        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the type that the checkpoint was saved in. A
-            `torch.dtype` is returned as it is.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto` for the type of the saved checkpoint. A `torch.dtype` is
+            returned unchanged.
 
     Returns:
-        The type, or `auto`: what `from_pretrained` takes as `dtype`.
+        The type, or `auto`, as the `dtype` of `from_pretrained`.
 
     Raises:
-        HeadwiseError: There is no such name.
+        HeadwiseError: The name is unknown.
 
     Example:
         >>> choose_dtype("bfloat16")

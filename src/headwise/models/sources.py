@@ -1,4 +1,4 @@
-"""Where a model is: files in a folder or on the hub, the config there, and the class that it names."""
+"""Find the files of a model in a folder or on the hub, its config, and its class."""
 
 import os
 from pathlib import Path
@@ -19,10 +19,10 @@ NameOrPath = str | os.PathLike[str]
 
 
 def find_file(name_or_path: NameOrPath, file: str) -> Path | None:
-    """A file of a folder or of a model on the hub; None if it is not there.
+    """The path of a file in a folder or of a model on the hub; None if it does not exist.
 
     Raises:
-        HeadwiseError: The hub cannot be reached, and nothing of the model is on this machine.
+        HeadwiseError: The hub cannot be reached, and no file of the model is in the cache.
     """
     name = str(name_or_path)
     if not is_folder(name):
@@ -32,7 +32,7 @@ def find_file(name_or_path: NameOrPath, file: str) -> Path | None:
             get_hf_file_metadata(hf_hub_url(name, file))
         except (EntryNotFoundError, RepositoryNotFoundError, HFValidationError):
             return None
-        except Exception as error:  # whatever the HTTP library of the day raises
+        except Exception as error:  # depends on the HTTP library that huggingface_hub uses
             return _kept_file(name, file, error)
     try:
         found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
@@ -42,11 +42,11 @@ def find_file(name_or_path: NameOrPath, file: str) -> Path | None:
 
 
 def _kept_file(name: str, file: str, error: Exception) -> Path | None:
-    """A file that was fetched earlier: a hub that cannot be reached is asked once, not for every file again."""
+    """A file in the cache, for when the hub cannot be reached: avoids another request for every file."""
     kept = {each: try_to_load_from_cache(name, each) for each in (file, "config.json", "adapter_config.json")}
     if not any(isinstance(found, str) for found in kept.values()):
         raise HeadwiseError(
-            f"{name}: neither a folder nor a model that was fetched before, and the hub cannot be reached "
+            f"{name}: neither a folder nor a model in the cache, and the hub cannot be reached "
             f"({first_line(error).rstrip('.')}): check the name and the network"
         ) from None
     found = kept[file]
@@ -57,16 +57,16 @@ def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any
     """The config of a model.
 
     Raises:
-        HeadwiseError: There is no such model, or its config cannot be read.
+        HeadwiseError: The model does not exist, or its config cannot be read.
     """
     if not is_folder(name_or_path) and not is_hub_name(str(name_or_path)):
         raise HeadwiseError(f"{name_or_path}: no such folder")
     if find_file(name_or_path, "config.json") is None and is_folder(name_or_path):
-        raise HeadwiseError(f"{name_or_path}: no model there: the folder has no config.json")
+        raise HeadwiseError(f"{name_or_path}: not a model: the folder has no config.json")
     try:
         return AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
     except Exception as error:  # a damaged config can fail anywhere in transformers
-        raise HeadwiseError(f"{name_or_path}: no model there: {first_line(error)}") from error
+        raise HeadwiseError(f"{name_or_path}: not a model: {first_line(error)}") from error
 
 
 def class_of(config: Any) -> Any:
@@ -79,7 +79,7 @@ def build_skeleton(cls: Any, config: Any, trust_remote_code: bool) -> Any:
     """A model's modules without weights.
 
     Raises:
-        HeadwiseError: The config is of no model.
+        HeadwiseError: No model can be built from the config.
     """
     try:
         with torch.device("meta"):
@@ -93,5 +93,5 @@ def build_skeleton(cls: Any, config: Any, trust_remote_code: bool) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message: the others are advice to programmers."""
+    """The first line of an error message; the other lines are advice for developers."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

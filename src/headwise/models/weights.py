@@ -1,4 +1,4 @@
-"""Reading a model's weights, all of them: one that the files lack would be random, and so would every figure."""
+"""Load all weights of a model, and raise an error if one is missing, because it would be random."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,16 +11,16 @@ _NAMED = 3
 
 
 def load_weights(cls: Any, name_or_path: NameOrPath, new_head: bool = False, **kwargs: Any) -> Any:
-    """A model with the weights of its files.
+    """A model with the weights from its files.
 
     Args:
         cls: Its class, or an auto class.
         name_or_path: The model.
-        new_head: What stands above the encoder may be new: it is there to be tuned.
+        new_head: Allow missing weights outside the encoder, for a new task head that will be tuned.
         kwargs: Passed to `from_pretrained`.
 
     Raises:
-        HeadwiseError: It cannot be loaded, or weights are missing.
+        HeadwiseError: The model cannot be loaded, or weights are missing.
     """
     try:
         model, found = cls.from_pretrained(name_or_path, output_loading_info=True, **kwargs)
@@ -30,16 +30,16 @@ def load_weights(cls: Any, name_or_path: NameOrPath, new_head: bool = False, **k
         files = (find_file(name_or_path, name) for name in _FILES)
         place = next((path for path in files if path is not None), name_or_path)
         raise HeadwiseError(
-            f"{place}: {_listed(missing)} not there and would be random: "
-            f"give all weights of a {type(model).__name__}, or name in config.json the class that was saved"
+            f"{place}: {_listed(missing)} missing and would be random: "
+            f"add all weights of a {type(model).__name__}, or set the class that was saved in config.json"
         )
     return model
 
 
 def missing_weights(model: Any, found: Mapping[str, Any], new_head: bool = False) -> list[str]:
-    """The names of the weights that were not loaded and matter, by what `from_pretrained` says it found.
+    """The names of required weights that were not loaded, from the loading info of `from_pretrained`.
 
-    A weight that another name ties to a loaded one is there, and nobody reads the pooler of a bare encoder.
+    A weight that is tied to a loaded one is not missing. The pooler of a bare encoder is not required.
     """
     absent = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
     weights = dict(model.named_parameters(remove_duplicate=False))

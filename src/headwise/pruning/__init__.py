@@ -1,4 +1,4 @@
-"""Making a mask real: cut, folded, saved, or many of them on one model."""
+"""Apply masks to a model: cut out, fold and save heads, or use many masks on one model."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""How the attention of a pruned site differs from its family's own.
+"""Adapt the attention modules of pruned sites.
 
-Most sites need nothing: their code infers the number of heads. The rest get a subclass of their own class
-(on the one module, not on the class) or, where heads share keys and values unevenly, an attention function.
+Most sites need no change, because their code infers the number of heads. The other modules get a subclass of their
+class (only this module, not the class itself) or, if heads share keys and values unevenly, an attention function.
 """
 
 import copy
@@ -20,19 +20,20 @@ from headwise.heads import Site
 
 _GROUPED = "headwise_grouped"
 
-#: Attribute of an unevenly grouped attention that holds the model's config; its own names our attention function.
+#: Attribute of an unevenly grouped attention that holds the model's config. The config of the module itself selects
+#: the attention function below.
 SHARED_CONFIG = "shared_config"
 
 
 def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[int], kv_index: list[int]) -> None:
-    """Make an attention module, whose projections are cut already, run with the heads it has left.
+    """Adapt an attention module to its remaining heads, after its projections were cut.
 
     Args:
         module: The attention module.
         family: Its family.
-        site: The site as it was before the cut.
-        kept: Positions, within the site before the cut, of the heads that are left.
-        kv_index: For each head left, which of the key-value heads that are left it reads.
+        site: The site before the cut.
+        kept: Positions of the remaining heads within the site before the cut.
+        kv_index: For each remaining head, the index of its key-value head among the remaining ones.
     """
     for name in family.head_counts:
         _set_if_there(module, name, len(kept))
@@ -44,7 +45,7 @@ def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[in
         )
         return
     if family.position == "alibi":
-        # Of the alibi, which the model makes for all its heads, the site reads the rows of its own.
+        # The model computes the alibi for all its heads. The site uses the rows of its own heads.
         _specialise(module, _KeptAlibi)
         own = torch.tensor([site.heads[position] for position in kept], device=_device_of(module))
         module.register_buffer("alibi_heads", own, persistent=False)
@@ -53,13 +54,13 @@ def adapt_attention(module: nn.Module, family: Family, site: Site, kept: list[in
 
 
 def own_bias(module: Any, table: nn.Embedding | None, kept: list[int]) -> None:
-    """Let a T5 attention compute its position bias itself, for its own heads, and pass none on.
+    """Make a T5 attention compute the position bias of its own heads, without passing it to the next layer.
 
-    T5's first layer computes the bias of its whole stack. Once sites differ in their heads, each needs its own
+    T5's first layer computes the bias for its whole stack. Once sites have different heads, each needs its own
     columns of that table: a few hundred numbers, looked up again in each layer.
 
     Args:
-        module: The attention of some layer.
+        module: The attention module of a layer.
         table: The biases (buckets, heads) that it used so far; None for cross-attention, which has none.
         kept: Columns to keep.
     """
@@ -78,13 +79,13 @@ def _set_if_there(module: nn.Module, name: str, value: int) -> None:
 
 
 def _own_output(site: Site) -> str | None:
-    """Name of the output projection inside the attention module, None where it lies outside."""
+    """Name of the output projection inside the attention module; None if it is outside."""
     prefix = f"{site.attention}."
     return site.output.removeprefix(prefix) if site.output.startswith(prefix) else None
 
 
 def _specialise(module: Any, mixin: type, attributes: tuple[tuple[str, Any], ...] = ()) -> None:
-    """Give one module a subclass of its class."""
+    """Change the class of one module to a subclass with the mixin."""
     if not isinstance(module, mixin):
         cls: Any = type(module)
         module.__class__ = _subclass(cls, mixin, attributes)
@@ -97,7 +98,7 @@ def _subclass(cls: Any, mixin: Any, attributes: tuple[tuple[str, Any], ...]) -> 
 
 
 class _Special:
-    """A module with a class made for it, which is made again where the module is copied or unpickled."""
+    """A module with a generated class, which is generated again when the module is copied or unpickled."""
 
     origin: ClassVar[tuple[Any, ...]]
 
@@ -112,7 +113,7 @@ def _blank(cls: Any, *specialisations: tuple[Any, tuple[tuple[str, Any], ...]]) 
 
 
 class _Emptied(_Special):
-    """A site without heads: what is left is its output projection's bias."""
+    """A site without heads: it returns only the bias of its output projection."""
 
     cross: ClassVar[bool]
     output: ClassVar[str | None]
@@ -122,7 +123,7 @@ class _Emptied(_Special):
         return self._attend(_hidden_states(args, kwargs), kwargs)
 
     def _attend(self, hidden: Tensor, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """What the site adds, and the attention weights of its no heads, which keep the layers' numbers in order."""
+        """What the site adds, and attention weights with zero heads, so that the list of layers stays complete."""
         source = kwargs.get("key_value_states", kwargs.get("encoder_hidden_states")) if self.cross else None
         keys = hidden.shape[1] if source is None else source.shape[1]
         weights = hidden.new_zeros(hidden.shape[0], 0, hidden.shape[1], keys)
@@ -134,7 +135,7 @@ class _Emptied(_Special):
         return torch.zeros_like(hidden) if bias is None else bias.expand_as(hidden), weights
 
     def _hold_place(self, hidden: Tensor, kwargs: dict[str, Any]) -> None:
-        """Tell the cache that these tokens were seen: it counts positions by the keys of its first layer."""
+        """Add empty keys to the cache, because it counts positions by the keys of its first layer."""
         cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
         if isinstance(cache, EncoderDecoderCache):
             cache = cache.self_attention_cache
@@ -147,7 +148,7 @@ class _Emptied(_Special):
 
 
 class _EmptiedShared(_Emptied):
-    """The same for T5, which passes its position bias on: every other site computes its own."""
+    """The same for T5, whose attention also returns its position bias: None, since other sites compute their own."""
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         output, weights = self._attend(_hidden_states(args, kwargs), kwargs)
@@ -172,7 +173,7 @@ def _hidden_states(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
 
 
 class _OwnBias(_Special):
-    """T5 attention that takes no position bias from the layer before it and gives none to the next."""
+    """T5 attention that ignores the position bias of the previous layer and passes none to the next."""
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         kwargs["position_bias"] = None
@@ -181,7 +182,7 @@ class _OwnBias(_Special):
 
 
 class _KeptAlibi(_Special):
-    """BLOOM attention that takes only its own heads' rows of the alibi."""
+    """BLOOM attention that uses only the alibi rows of its own heads."""
 
     alibi_heads: Tensor
 
@@ -192,7 +193,7 @@ class _KeptAlibi(_Special):
 
 
 def _group_heads(module: Any, kv_index: list[int]) -> None:
-    """Tell a grouped-query attention which key-value head each of its heads reads."""
+    """Set the key-value head of each head of a grouped-query attention."""
     kv_heads = len(set(kv_index))
     even = [head * kv_heads // len(kv_index) for head in range(len(kv_index))]
     if kv_index == even and len(kv_index) % kv_heads == 0 and not hasattr(module, SHARED_CONFIG):
@@ -213,13 +214,13 @@ def _device_of(module: nn.Module) -> torch.device:
 def _grouped_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> Any:
-    """Attention whose heads read key-value heads by a map, computed as the model's config says otherwise."""
+    """Attention with an arbitrary map from heads to key-value heads, in the implementation that the config selects."""
     attend = _implementation(module, module.shared_config._attn_implementation)
     return attend(module, query, key[:, module.kv_index], value[:, module.kv_index], attention_mask, **kwargs)
 
 
 def _implementation(module: Any, name: str) -> Callable[..., Any]:
-    if name == "eager":  # each family has its own, beside its attention class
+    if name == "eager":  # each family has its own, in the module of its attention class
         eager: Callable[..., Any] = sys.modules[type(module).__module__].eager_attention_forward
         return eager
     function: Callable[..., Any] = ALL_ATTENTION_FUNCTIONS[name]

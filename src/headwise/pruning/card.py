@@ -1,4 +1,4 @@
-"""The README of a pruned model: metadata for the hub, what was removed, how to load it."""
+"""The README of a pruned model: metadata for the hub, the removed heads, how to load it."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from headwise.heads import HeadMap
 from headwise.masks import group_players
 
-#: Most letters of a name on the hub.
+#: Maximum length of a name on the hub.
 _LONGEST = 96
 _CARD = """\
 ---
@@ -35,9 +35,9 @@ model = load_pruned("{folder}")
 
 def write_card(folder: Path, config: Any, heads: HeadMap, removed: tuple[str, ...], languages: tuple[str, ...]) -> None:
     """Write the model card of a shrunk model into its folder."""
-    gone = group_players(removed)
+    removed_by_site = group_players(removed)
     rows = "\n".join(
-        f"| {site.name} | {len(site.heads)} | {', '.join(map(str, gone.get(site.name, ()))) or 'none'} |"
+        f"| {site.name} | {len(site.heads)} | {', '.join(map(str, removed_by_site.get(site.name, ()))) or 'none'} |"
         for site in heads.sites
     )
     base = base_name(config)
@@ -56,13 +56,13 @@ def write_card(folder: Path, config: Any, heads: HeadMap, removed: tuple[str, ..
 
 
 def base_name(config: Any) -> str:
-    """The name on the hub of the model that a model came from; empty if it came from some folder."""
+    """The hub name of the model that a model was loaded from; empty if it was loaded from a folder."""
     name = str(getattr(config, "name_or_path", "") or "")
     return name if is_hub_name(name) else ""
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name can be a model on the hub rather than a path on some machine."""
+    """Whether a name can be a model on the hub rather than a local path."""
     if not name.isascii() or not 0 < len(name) <= _LONGEST:
         return False
     return name.count("/") <= 1 and not name.startswith((".", "/", "~")) and not Path(name).exists()

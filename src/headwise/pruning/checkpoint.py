@@ -1,4 +1,4 @@
-"""Saving a shrunk model in a folder and loading it again, exactly."""
+"""Save a shrunk model in a folder and load it again, exactly."""
 
 import copy
 import hashlib
@@ -24,7 +24,7 @@ from headwise.pruning.card import base_name, write_card
 from headwise.pruning.cutting import removed_heads, shrink
 
 MANIFEST = "headwise.json"
-#: Not `model.safetensors`: transformers would take that up and, told to ignore sizes, fill it with random weights.
+#: Not `model.safetensors`: transformers would load it and, with `ignore_mismatched_sizes`, use random weights.
 WEIGHTS = "pruned.safetensors"
 
 _FORMAT = "headwise-pruned"
@@ -40,19 +40,19 @@ def save_pruned(
 ) -> None:
     """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
 
-    The folder appears whole or not at all. `load_pruned` reads it. LoRA adapters are merged into the weights.
+    The folder is written atomically. `load_pruned` reads it. LoRA adapters are merged into the weights.
 
     Args:
-        model: A model that `shrink` made.
-        folder: Where to; must be empty or new unless `overwrite`.
-        tokenizer: Anything with `save_pretrained`.
+        model: A model returned by `shrink`.
+        folder: The folder to write; must be empty or new unless `overwrite` is set.
+        tokenizer: Any object with `save_pretrained`.
         languages: Languages that the model was pruned for, for the card.
-        overwrite: Replace what is in the folder.
+        overwrite: Replace the contents of the folder.
     """
     base = base_model(_merged(model))
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
     if find_class(type(base).__name__) is not type(base):
-        raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it could not be loaded again")
+        raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it cannot be loaded again")
     heads = find_heads(base)
     with new_folder(folder, overwrite) as draft:
         config = copy.deepcopy(base.config)
@@ -93,24 +93,24 @@ def load_pruned(
     cache_dir: str | os.PathLike[str] | None = None,
     local_files_only: bool = False,
 ) -> Any:
-    """Load a model that `save_pruned` saved, ready for inference.
+    """Load a model saved by `save_pruned`.
 
     Args:
         name_or_path: The folder, or the name of a model on the hub.
-        dtype: Type of the weights, such as `torch.bfloat16` or `"bfloat16"`; as saved if not given or `"auto"`.
-        device: Where to; the CPU if not given.
+        dtype: Type of the weights, such as `torch.bfloat16` or `"bfloat16"`; the saved type by default or for `"auto"`.
+        device: Device of the model; the CPU by default.
         attn_implementation: As in `from_pretrained`.
         verify: Check the weights against the manifest's checksum.
         revision: Branch, tag or commit on the hub.
         token: Token for the hub.
-        cache_dir: Where the hub's files are kept.
-        local_files_only: Do not ask the hub.
+        cache_dir: Cache folder for files of the hub.
+        local_files_only: Do not connect to the hub.
 
     Returns:
         The model, of the class that was saved, in evaluation mode.
 
     Raises:
-        CheckpointError: The folder is not such a checkpoint, or is damaged.
+        CheckpointError: The folder is not a pruned checkpoint, or is damaged.
     """
     hub = {"revision": revision, "token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
     folder = _fetch(name_or_path, hub)
@@ -129,12 +129,12 @@ def load_pruned(
 
 
 def is_pruned(folder: str | os.PathLike[str]) -> bool:
-    """Whether a local folder is one that `save_pruned` wrote."""
+    """Whether a local folder was written by `save_pruned`."""
     return (Path(folder) / MANIFEST).is_file()
 
 
 def _merged(model: nn.Module) -> nn.Module:
-    """The model with its adapters in its weights; what cannot be merged is refused rather than lost."""
+    """The model with its adapters merged into its weights; raises an error for adapters that cannot be merged."""
     wrappers: list[Any] = [module for module in model.modules() if hasattr(module, "base_layer")]
     if any(getattr(wrapper, "disable_adapters", False) for wrapper in wrappers):
         raise HeadwiseError("the model's adapters are switched off: leave disable_adapter() before saving")
@@ -167,7 +167,7 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
 
 
 def _untied(state: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each tensor once, and the names under which it appears again."""
+    """Each tensor once, and the other names of tied tensors with the name of the first."""
     first: dict[tuple[int, int], str] = {}
     tensors: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
@@ -196,9 +196,7 @@ def _fetch(name_or_path: str | os.PathLike[str], hub: dict[str, Any]) -> Path:
         return Path(snapshot_download(str(name_or_path), **hub))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(
-            f"{name_or_path}: neither a folder nor a model that the hub gives out: {reason}"
-        ) from None
+        raise CheckpointError(f"{name_or_path}: neither a folder nor a model on the hub: {reason}") from None
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -213,7 +211,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | None, dtype: torch.dtype) -> Any:
-    """The model in its pruned shape, its weights not set yet."""
+    """The model in its pruned shape, with uninitialised weights."""
     cls = find_class(str(manifest.get("class")))
     if cls is None:
         raise CheckpointError(f"{folder / MANIFEST}: 'class' {manifest.get('class')!r} is not a model of transformers")
@@ -231,7 +229,7 @@ def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | No
 
 
 def _no_init_weights() -> Any:
-    """Skips random weights that would be overwritten at once; transformers 5 has moved it."""
+    """Context manager that skips random initialisation; its module differs between transformers 4 and 5."""
     try:
         from transformers.initialization import no_init_weights
     except ImportError:
@@ -251,7 +249,7 @@ def _read_weights(folder: Path, manifest: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _cast(state: dict[str, Tensor], model: Any, dtype: torch.dtype | None) -> dict[str, Tensor]:
-    """The weights in another type, but for those that a model keeps in float32 when it is loaded in float16."""
+    """The weights in another type, except those that a model keeps in float32 when it is loaded in float16."""
     if dtype is None:
         return state
     kept = tuple(getattr(model, "_keep_in_fp32_modules", None) or ()) if dtype == torch.float16 else ()
@@ -269,9 +267,11 @@ def _load_weights(model: Any, folder: Path, manifest: dict[str, Any], state: dic
     found = {name: tensor.shape for name, tensor in state.items()}
     if expected != found:
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-        raise CheckpointError(f"{folder / WEIGHTS}: does not fit config.json at {len(wrong)} tensors, first {wrong[0]}")
+        raise CheckpointError(
+            f"{folder / WEIGHTS}: {len(wrong)} tensors do not fit config.json, the first is {wrong[0]}"
+        )
     model.load_state_dict(state, assign=True)
-    for name, first in manifest["tied"].items():  # exactly what was tied: a config may ask for more than was true
+    for name, first in manifest["tied"].items():  # only tensors that were tied: a config may list others
         parent, _, attribute = name.rpartition(".")
         if name in dict(model.named_parameters(remove_duplicate=False)):
             setattr(model.get_submodule(parent), attribute, model.get_parameter(first))

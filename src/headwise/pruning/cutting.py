@@ -1,4 +1,4 @@
-"""Physical pruning: the heads that are off are cut out of the weights."""
+"""Structured pruning: cut the heads that are off out of the weights."""
 
 import copy
 from typing import Any, TypeVar
@@ -23,15 +23,15 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
-    """Cut the heads that are off out of a model: fewer parameters, less work, the same outputs as gating.
+    """Cut the heads that are off out of a model: fewer parameters, less computation, the same outputs as gating.
 
-    Layers may keep different numbers of heads, or none. Key-value heads that no head reads any more go too.
-    What is left keeps its names: `find_heads` on the result still says `encoder.5.4`.
+    Layers may keep different numbers of heads, or none. Key-value heads that are no longer used are removed too.
+    The remaining heads keep their names: `find_heads` of the result still returns `encoder.5.4`.
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
-        mask: Which heads stay.
-        inplace: Change the model itself; otherwise a copy is changed and the model stays whole.
+        mask: The heads to keep.
+        inplace: Change the model itself. By default a copy is changed.
 
     Returns:
         The smaller model.
@@ -60,32 +60,32 @@ def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
 
 
 def fold(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
-    """Zero the output columns of the heads that are off: full shapes that plain transformers loads anywhere.
+    """Zero the output columns of the heads that are off: plain transformers can load the result.
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
-        mask: Which heads stay.
-        inplace: Change the model itself; otherwise a copy is changed.
+        mask: The heads to keep.
+        inplace: Change the model itself. By default a copy is changed.
 
     Returns:
-        A model of the same shape that computes what the gated model computes.
+        A model of the same shape with the same outputs as the gated model.
     """
     heads = _checked(model, mask)
     if removed_heads(base_model(model).config):
-        raise HeadwiseError("heads were cut out of this model already, so it has no full shape to fold into: shrink it")
+        raise HeadwiseError("heads were already cut out of this model, so it cannot be folded: shrink it instead")
     model = model if inplace else copy.deepcopy(model)
     base = base_model(model)
     for site, columns in heads.spans():
         kept = set(_kept(mask, columns))
-        gone = [position for position in range(len(site.heads)) if position not in kept]
-        if gone:
-            zero_inputs(base.get_submodule(site.output), head_features(gone, site.head_width))
+        removed = [position for position in range(len(site.heads)) if position not in kept]
+        if removed:
+            zero_inputs(base.get_submodule(site.output), head_features(removed, site.head_width))
     return model
 
 
 def _checked(model: nn.Module, mask: HeadMask) -> HeadMap:
     if mask.kind != "heads":
-        raise HeadwiseError(f"only masks of heads can be cut or folded, this one is of {mask.kind}")
+        raise HeadwiseError(f"only masks of heads can be cut or folded, not of {mask.kind}")
     require_ungated(model, "copy it outside")
     heads = find_heads(model)
     mask.check(heads)
@@ -97,7 +97,7 @@ def _checked(model: nn.Module, mask: HeadMask) -> HeadMap:
 
 
 def _kept(mask: HeadMask, columns: slice) -> list[int]:
-    """Positions within a site of the heads that stay."""
+    """Positions within a site of the heads to keep."""
     return [position for position, on in enumerate(mask.on[columns]) if on]
 
 
@@ -122,23 +122,23 @@ def _share_out_biases(base: Any, heads: HeadMap, kept: dict[str, list[int]]) -> 
 
 
 def removed_heads(config: Any) -> tuple[str, ...]:
-    """The names of the heads that were cut out of a model, by its config."""
+    """The names of the heads that were cut out of a model, from its config."""
     return ungroup_players(getattr(config, PRUNED_ATTRIBUTE, None) or {}, f"config.{PRUNED_ATTRIBUTE}", counts=False)
 
 
 def _own_config(base: Any) -> None:
-    """Part the model's config from those of other models built from it: it will say which heads are gone."""
+    """Copy the model's config, because other models may share it and it will record the removed heads."""
     shared, own = base.config, copy.deepcopy(base.config)
     for module in base.modules():
         for name in ("config", SHARED_CONFIG):
             if vars(module).get(name) is shared:
                 setattr(module, name, own)
     if hasattr(base, "_cache"):
-        del base._cache  # transformers 4 keeps the static cache of the last generation, in its old shape
+        del base._cache  # transformers 4 keeps the static cache of the last generation, with the old shape
 
 
 def _record(config: Any, mask: HeadMask) -> None:
-    """Write into the config which heads are gone, so that the rest can keep their numbers."""
+    """Record the removed heads in the config, so that the remaining heads keep their numbers."""
     removed: dict[str, list[int]] = dict(getattr(config, PRUNED_ATTRIBUTE, None) or {})
     for site, indices in group_players(mask.off).items():
         removed[site] = sorted({*removed.get(site, ()), *indices})

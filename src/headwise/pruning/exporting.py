@@ -1,4 +1,4 @@
-"""Writing a pruned model: its mask alone, a checkpoint with zeroed weights, or a smaller checkpoint."""
+"""Write a pruned model: its mask only, a checkpoint with zeroed weights, or a smaller checkpoint."""
 
 import os
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from headwise.pruning.kinds import ExportKind
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` has written.
+    """The result of `export`.
 
     Attributes:
         folder: The folder.
         kind: What is in it.
-        mask: The mask; its heads that are off were removed.
+        mask: The mask; the heads that are off were removed.
         parameters: Number of parameters of the model before and after.
     """
 
@@ -44,12 +44,12 @@ def export(
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
-        mask: Which heads stay.
-        tokenizer: The tokenizer of the model, saved with it; None for none.
+        mask: The heads to keep.
+        tokenizer: The tokenizer of the model, saved with it; None to save no tokenizer.
         out: The folder, new or empty.
-        kind: `mask` writes the mask alone, `folded` a checkpoint of the same shape with the output weights of removed
-            heads at zero, `shrunk` a smaller checkpoint for `load_pruned`.
-        overwrite: Replace what is in the folder.
+        kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with the output weights of removed
+            heads set to zero, `shrunk` a smaller checkpoint for `load_pruned`.
+        overwrite: Replace the contents of the folder.
 
     Raises:
         HeadwiseError: The folder is not empty or cannot be written, or the heads cannot be removed in this way.

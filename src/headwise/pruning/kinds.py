@@ -1,4 +1,4 @@
-"""What a pruned model can be written as."""
+"""The formats in which a pruned model can be written."""
 
 from enum import StrEnum
 

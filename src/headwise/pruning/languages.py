@@ -1,4 +1,4 @@
-"""Many languages' masks on one loaded model: every row of a batch runs under its own."""
+"""Masks of many languages on one loaded model: each row of a batch uses the mask of its language."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ class LanguageMasks:
     """One model, one mask per language.
 
     Attributes:
-        model: The loaded model; it stays whole.
+        model: The loaded model, which is not changed.
         masks: The mask of each language.
-        default: The mask of every other language; without one, another language is an error.
+        default: The mask of every other language. Without it, another language raises an error.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -45,18 +45,18 @@ class LanguageMasks:
     default: HeadMask | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "masks", dict(self.masks))  # what is added to the caller's later was not checked
+        object.__setattr__(self, "masks", dict(self.masks))  # a copy, since later changes would not be checked
         for mask in self._all_masks():
             mask.check(self._heads)
             if mask.kind != "heads":
-                raise HeadwiseError(f"language masks are masks of heads, not of {mask.kind}")
+                raise HeadwiseError(f"language masks must be masks of heads, not of {mask.kind}")
 
     @contextmanager
     def use(self, languages: str | Sequence[str]) -> Iterator[None]:
-        """Run the model under the languages' masks.
+        """Run the model under the masks of the languages.
 
         Args:
-            languages: One language for the whole batch, or one for each of its rows.
+            languages: One language for the whole batch, or one per row.
 
         Raises:
             HeadwiseError: A language has no mask and there is no default.
@@ -76,7 +76,7 @@ class LanguageMasks:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: nn.Module) -> "LanguageMasks":
-        """Read the masks that `save` wrote, for the model that they belong to."""
+        """Read masks written by `save`, for the model that they belong to."""
         data = read_json(path, _FORMAT, _VERSION)
         languages = data.get("languages")
         if not isinstance(languages, dict):
@@ -106,5 +106,5 @@ class LanguageMasks:
         if self.default is not None:
             return len(self.masks)
         raise HeadwiseError(
-            f"no mask for the language {language!r} (there are {', '.join(self.masks)}): add one or give a default"
+            f"no mask for the language {language!r} (known: {', '.join(self.masks)}): add one or give a default"
         )

@@ -1,4 +1,4 @@
-"""Cutting rows and columns out of linear layers: nn.Linear, Conv1D, and LoRA around either."""
+"""Cut rows and columns out of linear layers: nn.Linear, Conv1D, and LoRA layers around them."""
 
 from typing import cast
 
@@ -11,20 +11,20 @@ from headwise.heads import is_transposed
 
 
 def head_features(heads: list[int], width: int) -> Tensor:
-    """The features of some heads where heads lie side by side: (len(heads)·width,)."""
+    """The feature indices of some heads in a layer with contiguous heads: (len(heads)·width,)."""
     return (torch.tensor(heads, dtype=torch.long)[:, None] * width + torch.arange(width)).flatten()
 
 
 def projection_features(
     projection: Projection, queries: list[int], keys: list[int], total: tuple[int, int], width: int
 ) -> Tensor:
-    """The output features of a projection that serve some query heads and some key-value heads.
+    """The output features of a projection that belong to some query heads and some key-value heads.
 
     Args:
-        projection: Which parts it holds and how they lie.
+        projection: The projection with its parts and their layout.
         queries: Query heads to keep.
         keys: Key-value heads to keep.
-        total: How many query heads and key-value heads there are.
+        total: Number of query heads and of key-value heads.
         width: Features per head.
     """
     if projection.layout == "interleaved":
@@ -38,7 +38,7 @@ def projection_features(
 
 
 def require_cuttable(layer: nn.Module) -> None:
-    """Make sure that a layer can be cut, before anything is.
+    """Check that a layer can be cut.
 
     Raises:
         HeadwiseError: The layer is quantised, or wrapped in an adapter other than LoRA.
@@ -65,7 +65,7 @@ def keep_inputs(layer: nn.Module, features: Tensor) -> None:
 
 
 def zero_inputs(layer: nn.Module, features: Tensor) -> None:
-    """Make a layer blind to some input features, in place."""
+    """Zero the weights of some input features of a layer, in place."""
     for part in _parts(layer, "lora_A"):
         weight = cast(Tensor, part.weight)
         with torch.no_grad():
@@ -73,7 +73,7 @@ def zero_inputs(layer: nn.Module, features: Tensor) -> None:
 
 
 def _parts(layer: nn.Module, factor: str) -> list[nn.Module]:
-    """The layer itself, or a LoRA layer's base with the factors that face the same side."""
+    """The layer itself, or the base of a LoRA layer with its `factor` matrices."""
     if not hasattr(layer, "base_layer"):
         return [layer]
     adapters = getattr(layer, factor, None)
@@ -94,12 +94,12 @@ def _cut(layer: nn.Module, name: str, features: Tensor, axis: int) -> None:
 def _require_float(layer: nn.Module, weight: Tensor) -> None:
     if not weight.is_floating_point():
         raise HeadwiseError(
-            f"{type(layer).__name__} holds {weight.dtype} weights: load the model unquantised to prune it"
+            f"{type(layer).__name__} has {weight.dtype} weights: load the model unquantised to prune it"
         )
 
 
 def _set_size(layer: nn.Module, names: tuple[str, ...], size: int) -> None:
-    """Keep the sizes that layers carry as attributes in step with their weights."""
+    """Update the size attributes of a layer."""
     for part in (layer, getattr(layer, "base_layer", layer)):
         for name in names:
             if name in vars(part):

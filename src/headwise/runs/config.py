@@ -10,11 +10,11 @@ from typing import Any
 from headwise.errors import HeadwiseError
 from headwise.support.typed import read_yaml
 
-#: Name of the file.
+#: Name of the config file.
 CONFIG = "config.yaml"
 
 
-#: Keys that the runs of earlier versions do not have, with the values that those runs had.
+#: Keys that are missing in runs of earlier versions, with the values that those runs used.
 _ADDED = {"dtype": "float32"}
 
 
@@ -30,14 +30,14 @@ def seeds_of(config: Mapping[str, Any], source: str, several: bool = True) -> li
     """The seed of a run, or the seeds of a merged run."""
     found = config.get("seed")
     seeds: list[Any] = found if several and isinstance(found, list) else [found]
-    # SQLite's whole numbers have 64 bits.
+    # SQLite's integers have 64 bits.
     if not all(type(seed) is int and -(2**63) <= seed < 2**63 for seed in seeds):
         raise HeadwiseError(f"{source}: 'seed' must be a whole number of at most 64 bits, not {found!r}")
     return seeds
 
 
 def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """The config of several runs that differ in their seed only; it lists the seeds."""
+    """The config of several runs that differ only in their seed, with the list of seeds."""
     if not configs:
         raise HeadwiseError("merging needs at least one run folder")
     start, common = configs[0]
@@ -45,11 +45,11 @@ def merged_config(configs: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, A
     for folder, config in configs:
         for key, here, there in _differences({**_ADDED, **config, "seed": 0}, {**_ADDED, **common, "seed": 0}):
             raise HeadwiseError(
-                f"{folder}: {key!r} is {here!r}, but {there!r} in {start}: runs to merge may differ in 'seed' only"
+                f"{folder}: {key!r} is {here!r}, but {there!r} in {start}: merged runs may differ only in 'seed'"
             )
         for seed in seeds_of(config, str(folder / CONFIG)):
             if seed in owners:
-                raise HeadwiseError(f"{folder}: its seed {seed} is that of {owners[seed]} too: merge it only once")
+                raise HeadwiseError(f"{folder}: its seed {seed} is also the seed of {owners[seed]}: merge it only once")
             owners[seed] = folder
     return {**common, "seed": sorted(owners)}
 
@@ -65,25 +65,23 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = 
 
 
 def check_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], extendable: Sequence[str]) -> None:
-    """Make sure that a run is asked what it was asked before, or more where it may be more."""
-    # What kind of run it is comes first: it says more than any of its options.
+    """Check that a config matches the stored one; the numbers under `extendable` keys may be larger."""
+    # A difference in the kind of run is reported first, since it explains the others.
     found = _differences({**_ADDED, **stored}, {**_ADDED, **wanted})
     for key, old, new in sorted(found, key=lambda each: each[0] != "study"):
         numbers = isinstance(old, int | float) and isinstance(new, int | float)
         if key not in extendable or not numbers:
-            raise HeadwiseError(
-                f"{folder}: holds a run with {key!r} = {old!r}, not {new!r}: choose another folder for another run"
-            )
+            raise HeadwiseError(f"{folder}: contains a run with {key!r} = {old!r}, not {new!r}: choose another folder")
         if new < old:
-            raise HeadwiseError(f"{folder}: {key!r} is {old} there and can only grow, not become {new}")
+            raise HeadwiseError(f"{folder}: {key!r} of this run is {old} and cannot be reduced to {new}")
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config as it will be read back: lists in place of tuples, and only what JSON can hold."""
+    """The config as it will be read back: JSON data, with lists instead of tuples."""
     try:
         data: dict[str, Any] = json.loads(json.dumps(dict(config), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise HeadwiseError(f"the config of a run must be plain data, as in JSON: {error}") from None
+        raise HeadwiseError(f"the config of a run must be JSON data: {error}") from None
     return data
 
 
@@ -108,15 +106,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         return read_yaml(folder / CONFIG)
     except FileNotFoundError:
-        raise HeadwiseError(f"{folder}: no run there: it has no {CONFIG}") from None
+        raise HeadwiseError(f"{folder}: not a run folder: it has no {CONFIG}") from None
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write the config under a temporary name and rename it; one name is enough, because a run has one writer."""
+    """Write the config under a temporary name and rename it. The name is fixed, because a run has one writer."""
     path = folder / CONFIG
     draft = path.with_suffix(".yaml.new")
-    # ASCII alone, because PyYAML does not read every Unicode line break as it wrote it.
-    yaml = importlib.import_module("yaml")  # untyped, and late because most of what imports runs writes no config
+    # Only ASCII, because PyYAML does not read every Unicode line break as it wrote it.
+    yaml = importlib.import_module("yaml")  # untyped, and imported here because it is rarely needed
     text = yaml.safe_dump(dict(config), sort_keys=False)
     try:
         with draft.open("w", encoding="utf-8") as file:

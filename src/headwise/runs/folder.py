@@ -44,17 +44,16 @@ def open_run(
 ) -> Iterator[Run]:
     """Start a run, or continue the one in the folder, as its only writer.
 
-    A run that has recorded nothing yet takes the new config.
+    The config of a run without any recorded round is replaced by the new one.
 
     Args:
-        folder: The folder of the run; it is made if it does not exist.
-        config: Everything needed to repeat the run, as plain data that JSON can hold; `seed` is a whole number.
+        folder: The folder of the run; created if it does not exist.
+        config: Everything needed to repeat the run, as JSON data; `seed` is an integer.
         extendable: Keys whose number may be larger than when the run started.
-        settled: Keep the config of the run in the folder even if no round is recorded, because its results are in
-            other files.
+        settled: Keep the stored config even if no round is recorded, because the results are in other files.
 
     Raises:
-        HeadwiseError: The folder holds a run of another config, another process writes to it, it cannot be
+        HeadwiseError: The folder contains a run with another config, another process is writing to it, it cannot be
             written, or its journal is damaged.
 
     Example:
@@ -89,7 +88,7 @@ def open_run(
 
 @contextmanager
 def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
-    """Read a run without changing it, also while another process writes it.
+    """Read a run without changing it; another process may be writing to it.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it cannot be read.
@@ -110,14 +109,14 @@ def read_run(folder: str | os.PathLike[str]) -> Iterator[Run]:
 
 
 def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
-    """Copy the rounds of runs that differ in their seed only into a new run folder.
+    """Copy the rounds of runs that differ only in their seed into a new run folder.
 
     Args:
         folders: The runs; a merged run may be merged again.
         out: The new folder. Its rounds keep their seeds, and its config lists them.
 
     Raises:
-        HeadwiseError: The configs differ elsewhere, two runs share a seed, or `out` is not empty.
+        HeadwiseError: The configs differ in another key, two runs share a seed, or `out` is not empty.
 
     Example:
         >>> import numpy as np, tempfile
@@ -142,8 +141,8 @@ def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Make the folder if it does not exist and hold its lock, which the system releases when the process ends."""
-    from filelock import FileLock  # late: reading a run does not need it
+    """Create the folder if necessary and hold its lock, which the system releases when the process ends."""
+    from filelock import FileLock  # here: reading a run does not need it
 
     lock, holder = FileLock(folder / _LOCK, mode=0o644), folder / _HOLDER
     try:
@@ -156,14 +155,14 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _take(lock: "BaseFileLock", holder: Path) -> None:
-    """Take the lock, or name the process that has it."""
+    """Acquire the lock, or raise an error that names the process that has it."""
     from filelock import Timeout
 
     folder = holder.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
-        # Not in the lock file: Windows does not let other processes read a file that is locked.
+        # Not in the lock file: on Windows, other processes cannot read a locked file.
         holder.write_text(str(os.getpid()), encoding="utf-8")
     except Timeout:
         raise HeadwiseError(
@@ -174,7 +173,7 @@ def _take(lock: "BaseFileLock", holder: Path) -> None:
 
 
 def _writer(holder: Path) -> str:
-    """The process that holds the lock, for a message."""
+    """The process that holds the lock, for an error message."""
     with suppress(OSError, ValueError):
-        return f"the process {int(holder.read_text(encoding='utf-8'))}"
-    return "another process"  # it has the lock, but has not written its number yet
+        return f"process {int(holder.read_text(encoding='utf-8'))}"
+    return "another process"  # it has the lock, but has not written its id yet

@@ -18,7 +18,7 @@ from headwise.errors import HeadwiseError
 
 #: "HEDW": distinguishes journals from other SQLite files.
 _APPLICATION = 0x48454457
-#: Version 1 kept its arrays as .npz files, which are still read.
+#: Version 1 stored arrays as .npz files, which can still be read.
 _VERSION = 2
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -41,7 +41,7 @@ _INSERT = "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What one round of a stream added.
+    """The results of one round of a stream.
 
     Attributes:
         stream: What the round belongs to, such as a language.
@@ -67,7 +67,7 @@ class Journal:
     Attributes:
         path: The file.
         connection: The SQLite connection.
-        seed: Seed of the rounds that are recorded; None if the journal is open for reading only.
+        seed: Seed of the rounds that are recorded; None if the journal is read-only.
     """
 
     path: Path
@@ -75,27 +75,27 @@ class Journal:
     seed: int | None
 
     def record(self, stream: str, number: int, arrays: Mapping[str, NDArray[Any]], first_draw: int, draws: int) -> None:
-        """Add a round, completely or not at all; once this returns, the round survives a killed process.
+        """Add a round in one transaction. Once this returns, the round survives a killed process.
 
         Args:
             stream: What the round belongs to.
             number: Its position in the stream, which must be `count(stream)`.
-            arrays: What to keep: numbers and booleans.
+            arrays: The arrays to store, of numbers or booleans.
             first_draw: Index of its first draw.
             draws: Number of draws.
 
         Raises:
-            HeadwiseError: The run is open for reading only, the number is not the next, an array holds neither numbers
-                nor booleans, or the disk is full.
+            HeadwiseError: The run is read-only, the number is not the next one, an array contains neither numbers nor
+                booleans, or the disk is full.
         """
         if self.seed is None:
-            raise HeadwiseError(f"{self.path}: open for reading only: use open_run to record rounds")
+            raise HeadwiseError(f"{self.path}: read-only: use open_run to record rounds")
         packed = _pack(arrays)
         with _explaining(self.path), self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             if number != (following := self.count(stream)):
                 raise HeadwiseError(f"{self.path}: the next round of {stream!r} is {following}, not {number}")
-            # int, because SQLite would take numpy's numbers for bytes.
+            # int, because SQLite would store numpy's numbers as bytes.
             row = (self.seed, stream, int(number), int(first_draw), int(draws), packed, zlib.crc32(packed))
             self.connection.execute(_INSERT, row)
 
@@ -111,7 +111,7 @@ class Journal:
             yield Round(stream, number, first_draw, draws, _unpack(packed), seed)
 
     def once(self, stream: str, measure: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
-        """The arrays of the only round of a stream; they are measured and recorded if there is none yet."""
+        """The arrays of the only round of a stream; if there is no round, they are measured and recorded."""
         for kept in self.rounds(stream):
             return kept.arrays
         found = measure()
@@ -134,7 +134,7 @@ class Journal:
 
 @contextmanager
 def new_journal(path: Path, seed: int | None) -> Iterator[Journal]:
-    """The journal of a new run; an existing file must be empty, left by a start that was interrupted."""
+    """The journal of a new run. An existing file, left by an interrupted start, must be empty."""
     with closing(_connect(path, "mode=rwc")) as connection:
         with _explaining(path):
             if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
@@ -142,7 +142,7 @@ def new_journal(path: Path, seed: int | None) -> Iterator[Journal]:
         _prepare(path, connection)
         journal = Journal(path, connection, seed)
         if journal.streams():
-            raise HeadwiseError(f"{path}: its run's config is gone: restore it, or choose another folder")
+            raise HeadwiseError(f"{path}: the config of its run is missing: restore it, or choose another folder")
         yield journal
 
 
@@ -156,7 +156,7 @@ def old_journal(path: Path, seed: int) -> Iterator[Journal]:
 
 @contextmanager
 def read_journal(path: Path) -> Iterator[Journal]:
-    """The journal of a run, for reading, also while another process writes it."""
+    """The journal of a run, read-only; another process may be writing to it."""
     with closing(_connect(path, _options_for_reading(path))) as connection:
         _identify(path, connection)
         yield Journal(path, connection, None)
@@ -175,7 +175,7 @@ def _all_rows(journal: Journal) -> Iterator[Any]:
 
 
 def _options_for_reading(path: Path) -> str:
-    # Not mode=ro: SQLite can read files that it cannot write, and a reader that can write removes its temporary files.
+    # mode=rw can also read files that it cannot write; unlike mode=ro, it removes its temporary files.
     options = "mode=rw"
     with _explaining(path), closing(_connect(path, options)) as connection:
         try:
@@ -183,43 +183,43 @@ def _options_for_reading(path: Path) -> str:
         except sqlite3.OperationalError as error:
             if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
-            # A read-only folder, where SQLite cannot make the file that coordinates readers and a writer.
+            # In a read-only folder, SQLite cannot create the file that coordinates readers and a writer.
             _check_complete(path)
             options = "immutable=1"
     return options
 
 
 def _check_complete(path: Path) -> None:
-    """Refuse to read if a killed writer left rounds in the write-ahead file, which would be missing silently."""
+    """Raise an error if a killed writer left rounds in the write-ahead file: they would be ignored silently."""
     ahead = path.with_name(f"{path.name}-wal")
     if ahead.exists() and ahead.stat().st_size:
-        raise HeadwiseError(f"{ahead}: cannot be read in a read-only folder: copy the folder to where you may write")
+        raise HeadwiseError(f"{ahead}: cannot be read in a read-only folder: copy the folder to a writable place")
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     if "rwc" not in options and not path.exists():
-        raise HeadwiseError(f"{path}: no such file, though the run has a config: restore it, or choose another folder")
+        raise HeadwiseError(f"{path}: no such file, but the run has a config: restore it, or choose another folder")
     with _explaining(path):
         return sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, isolation_level=None, timeout=30)
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Prepare the journal for writing: readers do not block it, and each round is on disk before the next."""
+    """Prepare the journal for writing: readers do not block it, and each round is on disk before the next starts."""
     version = _identify(path, connection)
     with _explaining(path):
         if version < _VERSION:
-            connection.execute(f"PRAGMA user_version = {_VERSION}")  # an older headwise cannot read what is added now
+            connection.execute(f"PRAGMA user_version = {_VERSION}")  # older versions of headwise cannot read new rounds
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
 
 def _identify(path: Path, connection: sqlite3.Connection) -> int:
-    """Check that the file is a journal that can be read; its version."""
+    """Check that the file is a readable journal, and return its version."""
     with _explaining(path):
         [(application,)] = connection.execute("PRAGMA application_id")
         [(version,)] = connection.execute("PRAGMA user_version")
     if application != _APPLICATION:
-        raise _damaged(path, "it lacks headwise's mark")
+        raise _damaged(path, "wrong application id")
     if not 1 <= version <= _VERSION:
         raise HeadwiseError(
             f"{path}: version {version} of the journal, but this headwise reads versions 1 to {_VERSION}: "
@@ -230,18 +230,18 @@ def _identify(path: Path, connection: sqlite3.Connection) -> int:
 
 @contextmanager
 def _explaining(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into one sentence."""
+    """Turn errors of SQLite into a `HeadwiseError`."""
     try:
         yield
     except sqlite3.Error as error:
         if _code(error) == sqlite3.SQLITE_FULL:
             raise HeadwiseError(
-                f"{path}: the disk is full: the rounds before are kept; free some space and resume"
+                f"{path}: the disk is full: free some space and resume; earlier rounds are kept"
             ) from None
         if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise _damaged(path, str(error)) from None
         raise HeadwiseError(
-            f"{path}: cannot be used: {error}: correct that and resume; the rounds before are kept"
+            f"{path}: cannot be used: {error}: correct that and resume; earlier rounds are kept"
         ) from None
 
 
@@ -256,12 +256,12 @@ def _damaged(path: Path, detail: str) -> HeadwiseError:
 
 def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Arrays of numbers and booleans as the bytes of a safetensors file."""
-    # In C order: safetensors would write the memory of any other array as it lies, without an error.
+    # In C order: safetensors would write the memory of any other array unchanged, without an error.
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     try:
         return save(ordered)
     except SafetensorError as error:
-        raise HeadwiseError(f"a journal keeps arrays of numbers and booleans only: {error}") from None
+        raise HeadwiseError(f"a journal stores only arrays of numbers and booleans: {error}") from None
 
 
 def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:

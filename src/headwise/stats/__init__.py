@@ -1,4 +1,4 @@
-"""Statistics: confidence of means and signs, corrections, the bootstrap, rank correlation."""
+"""Statistics: confidence sequences for means and signs, multiple testing, the bootstrap, rank correlation."""
 
 from headwise.stats.bernstein import EmpiricalBernstein
 from headwise.stats.betting import SignTest

@@ -1,4 +1,4 @@
-"""Intervals for means that hold at all times as samples grow: no bounds needed, but no promise for few observations.
+"""Asymptotic confidence sequences for means: they need no range, but have no guarantee for few observations.
 
 After Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform central limit theory and asymptotic confidence
 sequences" (Annals of Statistics, 2024), theorem 2.2.
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from headwise.stats.streams import Array
 
-#: The number of observations at which the interval is tightest compared with others of its kind.
+#: The number of observations for which the width of the interval is optimised.
 _TIGHT_AT = 500.0
-#: A variance out of fewer observations than this is not to be trusted.
+#: A variance estimated from fewer observations than this is not reliable.
 FEWEST = 64
 
 
@@ -19,9 +19,9 @@ def asymptotic_radius(count: ArrayLike, variance: ArrayLike, error_rate: float) 
     """Half the width of an interval around a mean; infinite for fewer than 64 observations.
 
     Args:
-        count: Observations so far, (players,).
+        count: Number of observations so far, (players,).
         variance: Their variance, (players,).
-        error_rate: Chance that the mean is ever outside, in the limit; for all of n players together, ask for α/n.
+        error_rate: Asymptotic probability that the mean is ever outside. For n players together, pass α/n.
 
     Example:
         >>> asymptotic_radius([10, 1000], [1.0, 1.0], error_rate=0.05).round(3)

@@ -1,4 +1,4 @@
-"""The empirical Bernstein bound with which Held & Yang stop sampling a head."""
+"""The empirical Bernstein bound that Held & Yang use to stop sampling a head."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -13,14 +13,14 @@ from headwise.stats.streams import Array, Streams, in_turns
 class EmpiricalBernstein(Streams):
     """Running moments of every player, and the empirical Bernstein radius around its mean.
 
-    `radius` is the bound of the paper. It holds at a number of observations that was *fixed beforehand*. Looking at
-    it after every observation and stopping once zero is outside, as the paper does, is not covered by its
-    guarantee; `SignTest` may be looked at after every observation, and needs far fewer of them.
+    `radius` is the bound of the paper. It holds for a number of observations that was *fixed in advance*. The paper
+    checks it after every observation and stops once zero is outside; its guarantee does not cover this. `SignTest`
+    may be checked after every observation, and needs far fewer observations.
 
     Attributes:
-        count: Observations of each player, (players,).
-        mean: Their mean, (players,); 0 where there are none.
-        squares: Their summed squared distances from it, (players,).
+        count: Number of observations of each player, (players,).
+        mean: Their mean, (players,); 0 without observations.
+        squares: Sum of their squared distances from the mean, (players,).
 
     Example:
         >>> bound = EmpiricalBernstein.start(players=2).update([0, 0, 1], [0.25, 0.75, 0.5])
@@ -35,7 +35,7 @@ class EmpiricalBernstein(Streams):
 
     @classmethod
     def start(cls, players: int) -> Self:
-        """Nothing observed yet."""
+        """The state before any observation."""
         return cls(np.zeros(players, dtype=np.int64), np.zeros(players), np.zeros(players))
 
     def update(self, players: ArrayLike, values: ArrayLike) -> Self:
@@ -63,7 +63,7 @@ class EmpiricalBernstein(Streams):
 
         Args:
             value_range: R, the largest minus the smallest possible observation (1 in the paper).
-            error_rate: δ, the probability that the mean is further away.
+            error_rate: δ, the probability that the error of the mean is larger.
         """
         t = np.maximum(self.count, 1)
         odds = np.log(3 / np.asarray(error_rate, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Tests by betting: the sign of a bounded mean, valid however often one looks.
+"""Tests by betting for the sign of a bounded mean, valid at any stopping time.
 
 After Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024).
 """
@@ -12,39 +12,41 @@ from numpy.typing import ArrayLike
 from headwise.errors import HeadwiseError
 from headwise.stats.streams import Array, Streams, in_turns, inside, per_player
 
-# Bets, as shares of the largest one that cannot lose everything. Steps of 2 cost at most a ninth of the best bet's
-# growth; the smallest is the best one for means that take millions of observations to tell from zero.
+# Bets, as shares of the largest one that cannot lose everything. With a factor of 2 between bets, the nearest bet has
+# at least eight ninths of the best bet's growth. The smallest bet is optimal for means that need millions of
+# observations to distinguish from zero.
 _BETS = np.concatenate([[0.99], 0.5 ** np.arange(1.0, 11.0)])  # (bets,)
 
-# What each bet starts with: as 1, 1/2, 1/3, ... The large ones, which decide early, would feel an even split most.
+# Initial wealth of each bet, proportional to 1, 1/2, 1/3, ... An even split would slow down the large bets most, which
+# decide early.
 _SHARES = 1 / np.arange(1, len(_BETS) + 1) / (1 / np.arange(1, len(_BETS) + 1)).sum()  # (bets,)
 
-# e to the power of more than this is infinite.
+# The exponential of a larger number overflows.
 _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
 class SignTest(Streams):
-    """Evidence that each player's mean is below or above zero, valid however often one looks.
+    """Evidence that each player's mean is below or above zero, valid at any stopping time.
 
-    Against "the mean is at most 0" a gambler starts with 1 and bets a share of its wealth on each observation x. Its
+    To test "the mean is at most 0", a gambler starts with 1 and bets a share of its wealth on each observation x. Its
     wealth is a product of `1 + bet·x` and does not grow in expectation if the claim is true: it is an e-value, and the
     probability that it *ever* reaches `1/α` is at most α (Ville). The best bet depends on the mean and the variance, so
     the 1 is split between gamblers with a grid of bets. Their total wealth is an e-value too, is within a small factor
     of the best gambler's, and needs no tuning. The same number of gamblers bet on `-x`.
 
-    The range of the observations should be as tight as is *known*: no bet may lose everything on the worst possible
+    The range of the observations should be as tight as is *known*. No bet may lose everything on the worst possible
     observation, so a wide range keeps the bets small even if such observations never occur.
 
-    Assumption: given all earlier observations of all players, each observation has the same mean, as it has if examples
-    are drawn *with* replacement. Observations of different players may depend on each other, and the observation of a
-    player may stop at any time for a reason found in earlier observations.
+    Assumption: given all earlier observations of all players, each observation has the same mean. This holds if
+    examples are drawn *with* replacement. Observations of different players may depend on each other. Sampling of a
+    player may stop at any time for a reason that depends on earlier observations only.
 
     Attributes:
-        count: Observations of each player, (players,).
+        count: Number of observations of each player, (players,).
         low: Smallest possible observation, below 0, (players,).
         high: Largest possible observation, above 0, (players,).
-        wealth: Logarithm of each gambler's wealth, (2, players, bets); first those who bet on a mean below zero.
+        wealth: Logarithm of each gambler's wealth, (2, players, bets); the first half bets on a mean below zero.
         best: Logarithm of the largest total wealth of each side so far, at least 0, (2, players).
 
     Example:
@@ -62,12 +64,12 @@ class SignTest(Streams):
 
     @classmethod
     def start(cls, players: int, low: ArrayLike, high: ArrayLike) -> Self:
-        """Nothing observed yet.
+        """The state before any observation.
 
         Args:
             players: Number of players.
-            low: Smallest possible observation, one for all players or one for each.
-            high: Largest possible observation, one for all players or one for each.
+            low: Smallest possible observation, one number or one per player.
+            high: Largest possible observation, one number or one per player.
 
         Raises:
             HeadwiseError: Zero is not inside the range.
@@ -96,7 +98,7 @@ class SignTest(Streams):
         count, wealth, best = self.count.copy(), self.wealth.copy(), self.best.copy()
         for who, x in in_turns(players, values, len(count)):
             kept = inside(x, self.low[who], self.high[who])
-            # At worst -1, so that 1 + bet·gain stays above zero for bets below 1; (2, turn's players).
+            # At least -1, so that 1 + bet·gain stays above zero for bets below 1; (2, turn's players).
             gain = np.stack([-kept / self.high[who], kept / -self.low[who]])
             grown = wealth[:, who] + np.log1p(gain[..., None] * _BETS)  # (2, turn's players, bets)
             count[who] += 1
@@ -108,8 +110,8 @@ class SignTest(Streams):
         """The evidence for a mean below zero and for one above, (players,) each.
 
         Args:
-            best: The largest value so far, in place of the present one. One over it is a p-value at all times
-                (at most 1), as Holm's procedure needs it.
+            best: Return the largest value so far instead of the current one. Its reciprocal, at most 1, is an
+                anytime-valid p-value, as Holm's procedure needs it.
         """
         log = self.best if best else _log_sum(self.wealth)
         harmful, helpful = np.exp(np.minimum(log, _LARGEST_EXPONENT))

@@ -1,4 +1,4 @@
-"""The bootstrap over examples: the interval of a metric, and the difference between two systems."""
+"""The bootstrap over examples: the interval of a metric, and the test of a difference between two systems."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class PairedTest:
         low: Lower end of the percentile interval of the difference.
         high: Its upper end.
         p_value: Two-sided, `min(1, 2·(1 + flips)/(1 + resamples))`, where a flip is a resample whose difference is
-            zero or has the other sign; the ones keep it above zero. It is 1 if there is no difference.
+            zero or has the other sign. The added ones keep it above zero. It is 1 if there is no difference.
         resamples: Number of resamples.
     """
 
@@ -42,8 +42,8 @@ def paired_bootstrap(
 ) -> tuple[PairedTest, ...]:
     """Compare systems with one base on the same resamples of the same examples.
 
-    Each resample draws as many examples as there are, with replacement, and measures every system and the base on them.
-    The P value counts the resamples in which the difference does not have the sign that it has on all examples.
+    Each resample draws n of the n examples with replacement, and measures every system and the base on them. The
+    p-value counts the resamples in which the difference does not have the sign that it has on all examples.
 
     Args:
         base: What each example adds to the base's metric, (examples, statistics).
@@ -154,7 +154,7 @@ def _resamples(n: int, resamples: int, generator: np.random.Generator) -> Iterat
     for start in range(0, resamples, rows):
         size = min(rows, resamples - start)
         draws = generator.integers(n, size=(size, n))
-        # Counting draws is several times faster than Generator.multinomial, and the same distribution.
+        # Counting draws is several times faster than Generator.multinomial, with the same distribution.
         cells = (draws + n * np.arange(size)[:, None]).ravel()
         yield np.bincount(cells, minlength=size * n).reshape(size, n).astype(np.float64)
 
@@ -168,7 +168,7 @@ def _test(difference: float, drawn: Array, confidence: float) -> PairedTest:
 
 def _check(base: Array, systems: Sequence[Array], resamples: int) -> None:
     if base.ndim != 2 or not len(base):
-        raise HeadwiseError(f"a bootstrap needs statistics of some examples, found the shape {base.shape}")
+        raise HeadwiseError(f"a bootstrap needs statistics of at least one example, found the shape {base.shape}")
     for system in systems:
         if system.shape != base.shape:
             raise HeadwiseError(f"paired systems need the same examples: shapes {base.shape} and {system.shape}")

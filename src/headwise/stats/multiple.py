@@ -1,9 +1,10 @@
 """Decisions about many players at once, at one stated error rate.
 
-"The mean of a player is below zero" and "its mean is above zero" are two claims, so n players make 2·n claims. A wrong
-decision is a claim that does not hold; for a mean of exactly zero both claims are wrong.
+"The mean of a player is below zero" and "its mean is above zero" are two claims, so n players have 2·n claims. A wrong
+decision accepts a claim that does not hold. For a mean of exactly zero both claims are wrong.
 
-The expectation of an e-value is at most 1 unless the claim holds, so an e-value of 1/α is as rare as a p-value of α.
+The e-value of a claim that does not hold has an expectation of at most 1, so an e-value of 1/α is as rare as a p-value
+of α.
 """
 
 from typing import Literal
@@ -19,11 +20,11 @@ Flags = NDArray[np.bool_]
 
 
 def decide(e_harmful: ArrayLike, e_helpful: ArrayLike, error_rate: float = 0.1) -> tuple[Decision, ...]:
-    """Which players are harmful and which are helpful by Holm's procedure; the others stay undecided.
+    """Decide by Holm's procedure which players are harmful and which are helpful; the others are undecided.
 
-    The probability of any wrong decision is at most the error rate (FWER), whatever the dependence between players, and
-    over all looks together if the e-values are the largest so far (`SignTest.e_values(best=True)`): one over such an
-    e-value is a p-value at all times (Ville). A decided player need not be observed further.
+    The probability of any wrong decision is at most the error rate (FWER) under any dependence between players. It
+    holds for all looks together if the e-values are the largest so far (`SignTest.e_values(best=True)`), because the
+    reciprocal of such an e-value is an anytime-valid p-value (Ville). A decided player needs no further observations.
 
     Args:
         e_harmful: Evidence that the mean of each player is below zero, (players,).
@@ -53,7 +54,7 @@ def decide(e_harmful: ArrayLike, e_helpful: ArrayLike, error_rate: float = 0.1) 
 def holm(p_values: ArrayLike, error_rate: float) -> Flags:
     """Holm's step-down procedure: the k-th smallest of m p-values against `error_rate/(m - k + 1)`, until one fails.
 
-    Controls the FWER whatever the dependence. scipy has no Holm procedure.
+    Controls the FWER under any dependence. scipy has no Holm procedure.
 
     Example:
         >>> holm([0.01, 0.04, 0.03], error_rate=0.06).tolist()
@@ -68,15 +69,15 @@ def holm(p_values: ArrayLike, error_rate: float) -> Flags:
 
 
 def bh(p_values: ArrayLike, error_rate: float) -> Flags:
-    """Benjamini and Hochberg's procedure: the k smallest of m p-values, for the largest k with all at `k·error_rate/m`.
+    """The Benjamini-Hochberg procedure: the k smallest of m p-values, for the largest k with all ≤ `k·error_rate/m`.
 
-    Controls the FDR where claims are independent or positively dependent.
+    Controls the FDR if claims are independent or positively dependent.
 
     Example:
         >>> bh([0.01, 0.04, 0.6, 0.9], error_rate=0.1).tolist()
         [True, True, False, False]
     """
-    # Not scipy.stats.false_discovery_control: it compares adjusted p-values, which are rounded at the border, and
+    # Not scipy.stats.false_discovery_control: its adjusted p-values have rounding errors at the threshold, and
     # scipy.stats takes about a second to import.
     p = _checked(p_values, error_rate)
     order = np.argsort(p, kind="stable")
@@ -87,7 +88,7 @@ def bh(p_values: ArrayLike, error_rate: float) -> Flags:
 
 
 def p_values(e_values: ArrayLike) -> Array:
-    """One over each e-value, at most 1: a p-value, also if the e-value is the largest of a stream so far.
+    """The reciprocal of each e-value, at most 1: a p-value, even if the e-value is the largest of a stream so far.
 
     Example:
         >>> p_values([20.0, 0.5]).tolist()
@@ -97,7 +98,7 @@ def p_values(e_values: ArrayLike) -> Array:
 
 
 def chance_below(mean: ArrayLike, stderr: ArrayLike, degrees: int | None = None) -> Array:
-    """One-sided p-value that a mean is below zero, at one look; 0.5 where the mean or its standard error is unknown.
+    """One-sided p-value for a mean below zero, valid for one look; 0.5 if the mean or its standard error is unknown.
 
     Args:
         mean: Means.
@@ -110,7 +111,7 @@ def chance_below(mean: ArrayLike, stderr: ArrayLike, degrees: int | None = None)
         >>> chance_below([-2.0, 0.0], [1.0, 1.0], degrees=9).round(3)
         array([0.038, 0.5  ])
     """
-    # Late: importing headwise.stats should stay fast.
+    # Imported here to keep the import of headwise.stats fast.
     from scipy.special import ndtr, stdtr  # type: ignore[import-untyped]
 
     with np.errstate(divide="ignore", invalid="ignore"):

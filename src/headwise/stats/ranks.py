@@ -1,4 +1,4 @@
-"""Agreement of two sets of values: in rank, in sign, in the heads that they select."""
+"""Agreement of two sets of values: ranks, signs, and the heads that they select."""
 
 import math
 from collections.abc import Collection, Hashable, Sequence
@@ -55,7 +55,7 @@ def ranks(values: ArrayLike) -> Array:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or np.isnan(vector).any():
         raise HeadwiseError("ranks need a list of numbers, none of them missing")
-    from scipy.stats import rankdata  # type: ignore[import-untyped]  # late: it takes about a second to import
+    from scipy.stats import rankdata  # type: ignore[import-untyped]  # here: it takes about a second to import
 
     return np.asarray(rankdata(vector))
 
@@ -95,7 +95,7 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
     """
     lengths = {np.size(vector) for vector in vectors}
     if len(lengths) != 1 or min(lengths) < 2:
-        raise HeadwiseError(f"a correlation needs vectors of one length, at least 2, found {sorted(lengths)}")
+        raise HeadwiseError(f"a correlation needs vectors of the same length, at least 2, found {sorted(lengths)}")
     # Not scipy.stats.spearmanr: it returns a number for two vectors, and warns about constant ones.
     centred = np.stack([ranks(vector) for vector in vectors])  # (vectors, players)
     centred -= centred.mean(axis=1, keepdims=True)
@@ -106,9 +106,9 @@ def spearman_matrix(vectors: Sequence[ArrayLike]) -> Array:
 
 
 def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, seed: int = 0) -> float:
-    """Two-sided P-value of Spearman's rank correlation: how often shuffled values correlate as much, or more.
+    """Two-sided p-value of Spearman's rank correlation: how often shuffled values correlate at least as much.
 
-    It is `(1 + count)/(1 + resamples)`, and 1 if either side is constant. It is valid for few values too, where
+    It is `(1 + count)/(1 + resamples)`, and 1 if either side is constant. It is also valid for few values, for which
     Fisher's interval is only approximate.
 
     Raises:
@@ -120,12 +120,12 @@ def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, see
     """
     if np.size(a) != np.size(b) or resamples < 1:
         sizes = f"lengths {np.size(a)} and {np.size(b)}, and {resamples} resamples"
-        raise HeadwiseError(f"a P-value needs vectors of one length and at least one resample, found {sizes}")
+        raise HeadwiseError(f"a p-value needs vectors of the same length and at least one resample, found {sizes}")
     left, right = ranks(a) - (np.size(a) + 1) / 2, ranks(b) - (np.size(b) + 1) / 2
     shuffled = np.random.default_rng(seed).permuted(np.tile(left, (resamples, 1)), axis=1)  # (resamples, values)
     # Ranks are multiples of 1/2, so sums are exact and ties are counted correctly.
-    as_many = int((np.abs(shuffled @ right) >= abs(left @ right)).sum())
-    return (1 + as_many) / (1 + resamples)
+    count = int((np.abs(shuffled @ right) >= abs(left @ right)).sum())
+    return (1 + count) / (1 + resamples)
 
 
 def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
@@ -135,8 +135,8 @@ def jaccard(a: Collection[Hashable], b: Collection[Hashable]) -> float:
         >>> jaccard({"encoder.0.1", "encoder.2.3"}, {"encoder.0.1"})
         0.5
     """
-    together = set(a) | set(b)
-    return len(set(a) & set(b)) / len(together) if together else 1.0
+    union = set(a) | set(b)
+    return len(set(a) & set(b)) / len(union) if union else 1.0
 
 
 def clear(values: ArrayLike, stderr: ArrayLike, times: float = 3.0) -> Flags:
@@ -167,7 +167,7 @@ def sign_agreement(a: ArrayLike, b: ArrayLike, where: ArrayLike) -> SignAgreemen
     left, right, chosen = np.asarray(a), np.asarray(b), np.asarray(where, dtype=np.bool_)
     if not left.shape == right.shape == chosen.shape:
         raise HeadwiseError(
-            f"signs are compared player by player, found {left.shape}, {right.shape} and {chosen.shape}"
+            f"signs need arrays of the same shape, found {left.shape}, {right.shape} and {chosen.shape}"
         )
     same = np.sign(left[chosen]) == np.sign(right[chosen])
     return SignAgreement(float(same.mean()) if len(same) else math.nan, len(same))

@@ -12,7 +12,7 @@ from headwise.errors import HeadwiseError
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# How far rounding may move an observation out of its range, as a share of the range.
+# Largest rounding error by which an observation may leave its range, as a share of the range.
 _ROUNDING = 1e-9
 
 
@@ -30,7 +30,7 @@ class Streams:
 def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tuple[Indices, Array]]:
     """Split observations into turns: each player has at most one per turn, and its observations keep their order.
 
-    What is computed turn by turn therefore does not depend on how the observations were batched.
+    Results computed turn by turn therefore do not depend on how the observations were batched.
 
     Args:
         players: The player of each observation, (observations,).
@@ -41,7 +41,7 @@ def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tupl
         The players of a turn and their observations.
 
     Raises:
-        HeadwiseError: The two differ in length, or an index is not that of a player.
+        HeadwiseError: The two differ in length, or an index is out of range.
 
     Example:
         >>> [(who.tolist(), x.tolist()) for who, x in in_turns([0, 1, 0], [0.1, 0.2, 0.3], count=2)]
@@ -65,10 +65,10 @@ def in_turns(players: ArrayLike, values: ArrayLike, count: int) -> Iterator[tupl
 
 
 def inside(x: Array, low: Array, high: Array) -> Array:
-    """The observations, clipped to their range where rounding moved them out of it.
+    """The observations, clipped to their range to remove rounding errors.
 
     Raises:
-        HeadwiseError: An observation is out of its range or not a number, so that no bound would hold.
+        HeadwiseError: An observation is out of its range or not a number, so no bound would hold.
     """
     slack = _ROUNDING * (high - low)
     fits = (low - slack <= x) & (x <= high + slack)

@@ -1,4 +1,4 @@
-"""Tasks: encode examples, read answers, measure them, tune."""
+"""Tasks: encode examples, read the model's answers and measure them."""
 
 from typing import TYPE_CHECKING
 

@@ -21,11 +21,11 @@ Normalise = Literal["none", "tokens", "bytes"]
 class LanguageTask:
     """Language modelling with a causal model: the labels of a text are its tokens.
 
-    Every token is predicted exactly once, the first of them after the tokenizer's start token.
+    Every token is predicted exactly once. The first token is predicted from the tokenizer's start token.
 
     Attributes:
-        name: What it is called.
-        window: Most tokens of a text; what is longer is cut (`perplexity` reads it all).
+        name: Name of the task.
+        window: Maximum number of tokens of a text. Longer texts are cut; `perplexity` reads all of a text.
 
     Example:
         >>> tokenizer = lambda texts, **_: {"input_ids": [[int(word) for word in text.split()] for text in texts]}
@@ -41,10 +41,10 @@ class LanguageTask:
         """Turn texts into tokens.
 
         Returns:
-            The encoded texts, and how many of them had to be cut.
+            The encoded texts, and the number of texts that were cut.
 
         Raises:
-            HeadwiseError: An example is no text, or an empty one.
+            HeadwiseError: An example is not a text, or an empty one.
         """
         texts = texts_of(examples)
         start = _start_token(tokenizer)
@@ -52,22 +52,22 @@ class LanguageTask:
         tokens = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         for example, ids in zip(examples, tokens, strict=True):
             if not ids:
-                raise HeadwiseError(f"example {example.id}: the text is empty, so there is nothing to predict")
+                raise HeadwiseError(f"example {example.id}: the text is empty")
             encoded.append(next(make_windows((start, *ids), self.window, self.window)))
             cut += len(ids) > self.window
         return tuple(encoded), cut
 
     def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
-        """The encoded texts of an index side by side.
+        """A batch of some of the encoded texts.
 
         Raises:
-            HeadwiseError: The window is longer than the model can read.
+            HeadwiseError: The window is longer than the model's maximum.
         """
         _check_window(model, self.window, stride=1)
         return make_batch(encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The model's output where each token is predicted, (tokens, vocabulary)."""
+        """The logits that predict each token, (tokens, vocabulary)."""
         return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
 
 
@@ -75,7 +75,7 @@ def texts_of(examples: Sequence[Example]) -> list[str]:
     """The texts of examples.
 
     Raises:
-        HeadwiseError: An example is not one text.
+        HeadwiseError: An example is not a single text.
     """
     texts = [example.text for example in examples if isinstance(example, TextExample)]
     if len(texts) < len(examples):
@@ -85,13 +85,13 @@ def texts_of(examples: Sequence[Example]) -> list[str]:
 
 @dataclass(frozen=True)
 class Perplexity:
-    """The inverse of the geometric mean probability of a token; the lower the better, and no percentage."""
+    """The inverse of the geometric mean probability of a token; lower is better. It is not a percentage."""
 
     name: str = "perplexity"
 
     def value(self, totals: Array) -> Array:
         """The perplexity of summed log-likelihoods and tokens, (..., 2)."""
-        with np.errstate(over="ignore"):  # what a model holds impossible perplexes it without end
+        with np.errstate(over="ignore"):  # a token with probability 0 has infinite perplexity
             found: Array = np.exp(-totals[..., 0] / np.maximum(totals[..., 1], 1))
         return found
 
@@ -104,24 +104,26 @@ def perplexity(
     stride: int | None = None,
     gating: Gating | None = None,
 ) -> Evaluation:
-    """Measure a causal model by how well it predicts texts.
+    """Perplexity of a causal model on texts.
 
-    Every token of a text is predicted exactly once, the first of them after the tokenizer's start token. A text longer
-    than the window is read in windows that overlap, so that each token still sees at least window - stride others.
+    Every token of a text is predicted exactly once. The first token is predicted from the tokenizer's start token. A
+    text longer than the window is read in overlapping windows, so that each token has at least window - stride tokens
+    of context.
 
     Args:
         model: A causal language model.
-        texts: The texts, each on its own.
+        texts: The texts, independent of each other.
         tokenizer: The model's tokenizer; its padding side does not matter.
-        window: Tokens that the model reads at a time.
-        stride: Tokens by which the window moves; half a window unless told. Smaller is better predicted and slower.
-        gating: What surrounds the run on each batch of texts.
+        window: Number of tokens that the model reads at a time.
+        stride: Number of tokens by which the window moves; half a window by default. A smaller stride gives better
+            predictions and is slower.
+        gating: Context manager for the forward pass of each batch of texts.
 
     Returns:
-        The perplexity per token; its statistics are summed log-likelihood and tokens, (texts, 2). Nothing is cut.
+        The perplexity per token; its statistics are summed log-likelihood and tokens, (texts, 2). No text is cut.
 
     Raises:
-        HeadwiseError: The model takes no such window, the stride is not within it, or there is nothing to predict.
+        HeadwiseError: The window does not fit the model, the stride does not fit the window, or all texts are empty.
     """
     stride = max(1, window // 2) if stride is None else stride
     _check_window(model, window, stride)
@@ -131,7 +133,7 @@ def perplexity(
         (owner, each) for owner, ids in enumerate(tokens) for each in make_windows((start, *ids), window, stride)
     ]
     if not windows:
-        raise HeadwiseError("there is nothing to predict: every text is empty")
+        raise HeadwiseError("there are no tokens to predict: every text is empty")
     sums = _sum_sequences(model, windows, tokenizer, gating)
     statistics = np.zeros((len(texts), 2))
     np.add.at(statistics, [owner for owner, _ in windows], sums[:, [0, 2]])
@@ -139,7 +141,7 @@ def perplexity(
 
 
 def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encoded]:
-    """Windows over tokens in which each token but the first is gold exactly once.
+    """Windows over tokens in which each token except the first is gold exactly once.
 
     Example:
         >>> [(each.ids, each.gold) for each in make_windows((0, 1, 2, 3, 4, 5), window=3, stride=2)]
@@ -148,7 +150,7 @@ def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encod
     done = 1
     while done < len(ids):
         end = min(done + (window if done == 1 else stride), len(ids))
-        first = max(0, end - 1 - window)  # the last gold token is predicted, not read
+        first = max(0, end - 1 - window)  # the last gold token is not an input
         yield Encoded(
             tuple(ids[first : end - 1]), tuple(range(done - 1 - first, end - 1 - first)), tuple(ids[done:end])
         )
@@ -157,12 +159,12 @@ def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encod
 
 @dataclass(frozen=True)
 class ChoiceScores:
-    """What a model thinks of each choice.
+    """A model's score of each choice.
 
     Attributes:
-        scores: Log-likelihood of each choice of each example, divided as the task says.
+        scores: Log-likelihood of each choice of each example, normalised as the task specifies.
         answers: The right choice of each example.
-        cut: How many examples had the beginning of their context cut off.
+        cut: Number of examples whose context was cut at its beginning.
     """
 
     scores: tuple[Array, ...]
@@ -171,7 +173,7 @@ class ChoiceScores:
 
     @property
     def predicted(self) -> tuple[int, ...]:
-        """The choice of the highest score, for each example."""
+        """The choice with the highest score, for each example."""
         return tuple(int(each.argmax()) for each in self.scores)
 
     @property
@@ -183,13 +185,13 @@ class ChoiceScores:
 
 @dataclass(frozen=True)
 class MultipleChoice:
-    """Choosing the continuation that a causal model finds most likely.
+    """Choose the continuation with the highest likelihood under a causal model.
 
     Attributes:
-        normalise: What a choice's log-likelihood is divided by: nothing, its tokens, or its bytes in UTF-8.
-        separator: What stands between context and choice; nothing for languages without spaces.
-        window: Most tokens that the model reads; a longer context loses its beginning.
-        name: What it is called.
+        normalise: Divisor of a choice's log-likelihood: none, its number of tokens, or its number of bytes in UTF-8.
+        separator: Text between context and choice; empty for languages without spaces.
+        window: Maximum number of tokens that the model reads. A longer context is cut at its beginning.
+        name: Name of the task.
     """
 
     normalise: Normalise = "none"
@@ -200,15 +202,16 @@ class MultipleChoice:
     def encode_choices(self, example: ChoiceExample, tokenizer: Any) -> tuple[tuple[Encoded, ...], bool]:
         """The choices in tokens, and whether the context had to be cut.
 
-        All choices are scored from the same place on: where the first of them changes how the text is tokenised.
+        All choices are scored from the same position: the first at which the tokens of any choice differ from those of
+        the context.
 
         Raises:
-            HeadwiseError: The example has no such answer, an empty choice, or a choice longer than the window.
+            HeadwiseError: The answer is out of range, or a choice is empty or longer than the window.
         """
         if not 0 <= example.answer < len(example.choices):
             raise HeadwiseError(
                 f"example {example.id}: the answer is {example.answer}, but there are {len(example.choices)} choices, "
-                "counted from 0"
+                "numbered from 0"
             )
         context, separator = example.context, self.separator if example.context else ""
         texts = [context, *(f"{context}{separator}{choice}" for choice in example.choices)]
@@ -219,7 +222,7 @@ class MultipleChoice:
             ids, gold = [start, *whole[:-1]], whole[shared:]
             if not 1 <= len(gold) <= self.window:
                 raise HeadwiseError(
-                    f"example {example.id}: a choice has {len(gold)} tokens, but the window takes 1 to {self.window}"
+                    f"example {example.id}: a choice has {len(gold)} tokens, but the window allows 1 to {self.window}"
                 )
             cut |= len(ids) > self.window
             ids = ids[-self.window :]
@@ -278,7 +281,7 @@ def score_choices(
 def evaluate_choices(
     model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
 ) -> Evaluation:
-    """Measure a causal model by how often it finds the right choice likeliest; statistics are (examples, 2)."""
+    """Accuracy of a causal model on multiple choice; statistics are (examples, 2)."""
     found = score_choices(model, task, examples, tokenizer, gating)
     right = np.array(found.predicted) == np.array(found.answers)
     return Evaluation.of(Accuracy(), np.stack([right, np.ones(len(right))], axis=1), found.cut)
@@ -287,11 +290,11 @@ def evaluate_choices(
 def _sum_sequences(
     model: Any, sequences: Sequence[tuple[int, Encoded]], tokenizer: Any, gating: Gating | None
 ) -> Array:
-    """`sum_gold` of a causal model; each sequence comes with the number of the example that it belongs to."""
+    """`sum_gold` of a causal model, for sequences given with the number of their example."""
     owners, encoded = [owner for owner, _ in sequences], [each for _, each in sequences]
     by_owner = (lambda index: gating([owners[i] for i in index])) if gating is not None else None
     longest = max(len(each.ids) for each in encoded)
-    # Padded on the right, where a causal model does not look, and masked: any token will do.
+    # Padding on the right is masked and does not affect a causal model, so the padding token does not matter.
     return sum_gold(model, LanguageTask(window=longest), encoded, pad_id_of(tokenizer), by_owner)
 
 
@@ -299,15 +302,15 @@ def _start_token(tokenizer: Any) -> int:
     for name in ("bos_token_id", "cls_token_id", "eos_token_id"):
         if (found := getattr(tokenizer, name)) is not None:
             return int(found)
-    raise HeadwiseError("the tokenizer has no token for a text to start with: set its bos_token")
+    raise HeadwiseError("the tokenizer has no start token: set its bos_token")
 
 
 def _check_window(model: Any, window: int, stride: int) -> None:
     most = usable_positions(model)
     if window < 1 or (most is not None and window > most):
-        raise HeadwiseError(f"a window of {window} tokens does not fit the model: take 1 to {most or 'any number'}")
+        raise HeadwiseError(f"a window of {window} tokens does not fit the model: use 1 to {most or 'any number'}")
     if not 1 <= stride <= window:
-        raise HeadwiseError(f"a stride of {stride} does not fit a window of {window}: take 1 to {window}")
+        raise HeadwiseError(f"a stride of {stride} does not fit a window of {window}: use 1 to {window}")
 
 
 def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:

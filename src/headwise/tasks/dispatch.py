@@ -1,4 +1,4 @@
-"""The task of a name, as a given model can do it."""
+"""Find a task by its name and fit it to a model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,17 +18,18 @@ USUAL_WINDOW = 512
 
 
 def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window: int | None = None) -> AnyTask:
-    """The task of a name, as a model can do it.
+    """The task with this name, fitted to a model.
 
     Args:
         model: A model with a head for the task.
         name: The task.
         piece: Which piece of a word carries its label.
-        beams: Beams of the search, for translation.
-        window: Most tokens read at a time, for language modelling; by default 512, or fewer if the model takes fewer.
+        beams: Number of beams, for translation.
+        window: Maximum number of tokens read at a time, for language modelling; by default 512 or the model's maximum,
+            whichever is smaller.
 
     Raises:
-        HeadwiseError: There is no such task, or the model is not of the right kind for it.
+        HeadwiseError: The task is unknown, or the model is of the wrong kind for it.
 
     Example:
         >>> from transformers import GPT2Config, GPT2LMHeadModel
@@ -57,7 +58,7 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
 
 
 def fit_to(task: Task, model: Any) -> Task:
-    """The task with examples cut to what the model can read.
+    """The task with its maximum length set to at most the model's.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -70,15 +71,15 @@ def fit_to(task: Task, model: Any) -> Task:
 
 
 def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
-    """Check that a tokenizer has all the settings that a task needs.
+    """Check that a tokenizer has all settings that a task needs.
 
     Raises:
-        HeadwiseError: It is for many languages, and no source and target languages are set.
+        HeadwiseError: The tokenizer is for many languages, and no source and target languages are set.
     """
     if isinstance(task, TranslationTask) and task.first_token is None and hasattr(tokenizer, "src_lang"):
         raise HeadwiseError(
-            "the model translates between many languages and must be told which: use evaluate_translation or tune from "
-            "Python, with tokenizer.src_lang and TranslationTask(first_token=...) set"
+            "the model translates between many languages, so the languages must be set: use evaluate_translation or "
+            "tune from Python, with tokenizer.src_lang and TranslationTask(first_token=...) set"
         )
 
 
@@ -96,7 +97,7 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
 
 
 def _fit(name: str, labels: Sequence[str]) -> bool:
-    """Return whether a classifier's labels can be those of the task; LABEL_0 and so on belong to no task on words."""
+    """Whether a classifier's labels can be those of the task; names such as LABEL_0 do not fit a task on words."""
     if name == "ner":
         return all(is_iob(label) for label in labels)
     return name != "pos" or not all(label.startswith("LABEL_") for label in labels)
@@ -108,4 +109,4 @@ def _longest(model: Any) -> int:
 
 def _wrong_kind(model: Any, task: str, wanted: str) -> HeadwiseError:
     name = getattr(model.config, "name_or_path", "") or "the model"
-    return HeadwiseError(f"{name}: a {type(model).__name__} cannot do the task {task}: take {wanted}")
+    return HeadwiseError(f"{name}: a {type(model).__name__} cannot do the task {task}: use {wanted}")

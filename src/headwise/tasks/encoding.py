@@ -1,4 +1,4 @@
-"""Examples as a model reads them, and batches of them with little padding."""
+"""Examples as model inputs, and batches of them with little padding."""
 
 import functools
 import inspect
@@ -38,8 +38,8 @@ class Encoded:
 
     Attributes:
         ids: Token ids, special tokens included.
-        positions: The position that each label is read from, -1 for a word without a token; empty for an example
-            with a single label.
+        positions: Token position of each label, -1 for a word without a token; empty for an example with a single
+            label.
         gold: The labels, as numbers.
         extra: The other inputs that the tokenizer returned for the tokens.
     """
@@ -51,13 +51,13 @@ class Encoded:
 
     @property
     def length(self) -> int:
-        """The number of tokens that a batch needs for it."""
+        """Number of tokens that it needs in a batch."""
         return len(self.ids)
 
     def content(self) -> list[Any]:
-        """Everything that the model reads, as plain data to hash.
+        """All model inputs as plain data, for hashing.
 
-        Extra inputs that are all 0 are left out: models assume zeros where an input is missing.
+        Extra inputs that are all 0 are omitted, because models use zeros for a missing input.
 
         Example:
             >>> Encoded((5, 9), (), (0,), extra=(TokenInput("token_type_ids", (0, 0)),)).content()
@@ -76,12 +76,12 @@ class Batch:
 
     Attributes:
         input_ids: Token ids, (rows, tokens).
-        attention_mask: 1 where there is a token, (rows, tokens).
+        attention_mask: 1 for tokens and 0 for padding, (rows, tokens).
         index: The number of each row's example, (rows,).
         rows: The row of each label, (labels,).
-        positions: The position of each label in its row, (labels,); 0 where labels belong to whole rows.
+        positions: The token position of each label in its row, (labels,); 0 if labels belong to whole rows.
         gold: The labels, (labels,).
-        places: The place of each label among the labels of its example, (labels,).
+        places: The index of each label among the labels of its example, (labels,).
         extra: The other inputs that the model takes, by name, (rows, tokens) each.
     """
 
@@ -101,7 +101,7 @@ class Batch:
 
 
 def pad_id_of(tokenizer: Any) -> int:
-    """The token that fills a batch's shorter rows; 0 if the tokenizer has none, since it is masked in any case.
+    """The padding token; 0 if the tokenizer has none, since padding is always masked.
 
     Example:
         >>> from types import SimpleNamespace
@@ -116,9 +116,9 @@ def token_inputs(tokens: Mapping[str, Any], index: int, tokenizer: Any) -> tuple
     """The inputs of one example besides its token ids and attention mask.
 
     Args:
-        tokens: What the tokenizer returned for several examples, as lists.
+        tokens: The tokenizer's output for several examples, as lists.
         index: The number of the example among them.
-        tokenizer: The tokenizer, which knows what `token_type_ids` are padded with.
+        tokenizer: The tokenizer, which defines the padding of `token_type_ids`.
     """
     length, found = len(tokens["input_ids"][index]), []
     for name, values in tokens.items():
@@ -149,13 +149,13 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 
 def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int, inputs: Collection[str] = ()) -> Batch:
-    """Make a batch of some examples; labels without a token are left out.
+    """Make a batch of some examples; labels without a token are omitted.
 
     Args:
         encoded: All examples.
         index: The numbers of those in the batch.
         pad_id: The token at padding.
-        inputs: The names of the inputs that the model takes; extra inputs with other names are left out.
+        inputs: The names of the inputs that the model takes; extra inputs with other names are omitted.
     """
     chosen = [encoded[i] for i in index]
     input_ids = _padded([item.ids for item in chosen], pad_id)
@@ -186,7 +186,7 @@ def _padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
 
 
 def pack_by_length(lengths: Sequence[int], token_budget: int) -> Iterator[list[int]]:
-    """Groups of examples of like length whose padded size stays within a budget of tokens, longest first."""
+    """Groups of examples of similar length whose padded size is within a budget of tokens, longest first."""
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     for part in split_batches(np.asarray(lengths, dtype=np.int64)[order], token_budget):
         yield [int(i) for i in order[part]]
@@ -195,13 +195,13 @@ def pack_by_length(lengths: Sequence[int], token_budget: int) -> Iterator[list[i
 def split_batches(
     lengths: NDArray[np.int64], token_budget: int, most_padding: float = 1.0, enough_tokens: int = 0
 ) -> Iterator[slice]:
-    """Split examples, the longest first, into batches: the one packer that all batches come from.
+    """Split examples, the longest first, into batches. All batches are made by this function.
 
     Args:
-        lengths: Tokens of each example, in descending order, (examples,).
-        token_budget: Most padded tokens of a batch; an example longer than that is a batch of its own.
-        most_padding: Share of padding above which a batch takes no more examples, if it has enough tokens.
-        enough_tokens: Padded tokens that are enough.
+        lengths: Number of tokens of each example, in descending order, (examples,).
+        token_budget: Maximum number of padded tokens of a batch. A longer example is a batch by itself.
+        most_padding: Maximum share of padding of a batch that has `enough_tokens`.
+        enough_tokens: Number of padded tokens from which `most_padding` applies.
 
     Example:
         >>> list(split_batches(np.array([50, 50, 10, 10, 10]), token_budget=100))
@@ -218,7 +218,7 @@ def split_batches(
 
 
 def usable_positions(model: Any) -> int | None:
-    """Most tokens that a model can read at a time; None if its config sets no end.
+    """Maximum number of tokens that a model can read at a time; None if its config sets no limit.
 
     Example:
         >>> from transformers import RobertaConfig, RobertaModel
@@ -230,6 +230,6 @@ def usable_positions(model: Any) -> int | None:
     for name, module in model.named_modules():
         first = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and first is not None:
-            return int(module.num_embeddings - first - 1)  # RoBERTa and its kin count from after the padding token
+            return int(module.num_embeddings - first - 1)  # RoBERTa-like positions start after the padding index
     most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return most if most is not None and most > 0 else None

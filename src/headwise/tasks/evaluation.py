@@ -1,4 +1,4 @@
-"""The result of measuring a model: a metric, its interval, and what each example adds to it."""
+"""The result of an evaluation: a metric, its interval, and the statistics of each example."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from headwise.tasks.metrics import Array, CorpusMetric
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a model does.
+    """The result of evaluating a model.
 
     Attributes:
         metric: Name of the metric.
@@ -16,7 +16,7 @@ class Evaluation:
         low: Lower end of the 95% bootstrap interval.
         high: Upper end.
         examples: Number of examples.
-        cut: How many of them were longer than the model takes, and were cut.
+        cut: Number of examples that were cut because they were too long for the model.
         statistics: What each example adds to the metric, (examples, statistics).
     """
 

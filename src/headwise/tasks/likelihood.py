@@ -1,4 +1,4 @@
-"""What a model gives the gold tokens of examples, in batches of like length, under gates if wanted."""
+"""Likelihood of the gold tokens of examples, in batches of similar length, optionally under gates."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,13 +13,13 @@ from headwise.tasks.encoding import Batch, Encoded, pack_by_length, pad_id_of
 from headwise.tasks.metrics import Array
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 
-#: Called with the numbers of a batch's examples, row by row: what it returns surrounds the model's run on them. So
-#: `lambda rows: gated(model, gates[rows])` gives every example a row of gates of its own.
+#: Called with the numbers of the examples of a batch, one per row; returns the context manager for the forward pass.
+#: For example, `lambda rows: gated(model, gates[rows])` uses one row of gates per example.
 Gating = Callable[[list[int]], AbstractContextManager[None]]
 
 #: Padded tokens in one forward pass: large enough to keep the cores busy, small enough for their caches.
 TOKEN_BUDGET = 2048
-#: Numbers in one batch's logits: 256 MB in single precision, and the softmax takes as much again.
+#: Number of logits of a batch: 256 MB in single precision, and the softmax needs the same again.
 LOGIT_BUDGET = 2**26
 
 
@@ -29,24 +29,24 @@ def sum_rows(values: Tensor, batch: Batch) -> Tensor:
 
 
 def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int, gating: Gating | None = None) -> Array:
-    """What a causal or sequence-to-sequence model gives the gold tokens of each example.
+    """Probabilities of the gold tokens of each example under a causal or sequence-to-sequence model.
 
     Args:
         model: The model.
         task: The task.
         encoded: The examples.
         pad_id: The padding token.
-        gating: What surrounds each batch.
+        gating: Context manager for the forward pass of each batch.
 
     Returns:
-        Summed log-probabilities, summed probabilities, and gold tokens, (examples, 3).
+        Summed log-probabilities, summed probabilities, and number of gold tokens, (examples, 3).
     """
     sums = np.zeros((len(encoded), 3))
     device = next(model.parameters()).device
     budget = min(TOKEN_BUDGET, LOGIT_BUDGET // model.config.get_text_config().vocab_size)
     model.eval()
     for group in pack_by_length([item.length for item in encoded], budget):
-        index = sorted(group)  # under gates of the caller's, the rows of a single batch are the examples in order
+        index = sorted(group)  # in order, as a caller's gates expect if there is only one batch
         batch = task.make_batch(model, encoded, index, pad_id)
         with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
             logits = model(**batch.inputs(device), use_cache=False).logits
@@ -56,7 +56,7 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
 
 
 def mean_log_likelihood(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> float:
-    """Mean log-probability of a gold token, over all examples; the higher the better, and never above 0."""
+    """Mean log-probability of a gold token over all examples; higher is better, at most 0."""
     encoded, _ = task.encode(examples, tokenizer)
     log, _, tokens = sum_gold(model, task, encoded, pad_id_of(tokenizer)).sum(0)
     return float(log / tokens)

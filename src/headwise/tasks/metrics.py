@@ -1,4 +1,4 @@
-"""Metrics as sums: each example gives a few numbers, and any set of examples is measured by adding them up."""
+"""Metrics as sums: each example has a few statistics, and the metric of a set of examples uses their sum."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +17,11 @@ class Answers:
     """A model's answers to the labels of some rows.
 
     Attributes:
-        logits: The model's output for each label that a token carries, (answered labels, classes).
-        rows: The row of each, (answered labels,).
-        places: Its place among the labels of its row, (answered labels,).
-        counts: Labels of each row, (rows,); labels that no token carries count too.
-        gold: The labels of all rows, one row after the other, (labels,).
+        logits: The model's output for each label that has a token, (answered labels, classes).
+        rows: The row of each answered label, (answered labels,).
+        places: Its index among the labels of its row, (answered labels,).
+        counts: Number of labels of each row, including labels without a token, (rows,).
+        gold: The labels of all rows, concatenated, (labels,).
     """
 
     logits: Tensor
@@ -32,17 +32,17 @@ class Answers:
 
     @property
     def index(self) -> Tensor:
-        """Where each answered label is among all labels, (answered labels,)."""
+        """The index of each answered label among all labels, (answered labels,)."""
         return (self.counts.cumsum(0) - self.counts)[self.rows] + self.places
 
     @property
     def answered_gold(self) -> Tensor:
-        """The gold label of each answered one, (answered labels,)."""
+        """The gold label of each answered label, (answered labels,)."""
         return self.gold[self.index]
 
     @property
     def best(self) -> Tensor:
-        """The label of the highest logit, (answered labels,)."""
+        """The label with the highest logit, (answered labels,)."""
         return torch.argmax(self.logits, dim=-1)
 
     def sum(self, values: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class Answers:
 
 
 class CorpusMetric(Protocol):
-    """What turns the summed statistics of examples into a value."""
+    """A metric that computes its value from the summed statistics of examples."""
 
     @property
     def name(self) -> str:
@@ -66,14 +66,14 @@ class CorpusMetric(Protocol):
 
 
 class Metric(CorpusMetric, Protocol):
-    """A metric of labels: an engine computes its statistics from the model's answers."""
+    """A metric of labels, whose statistics an engine computes from the model's answers."""
 
     @property
     def size(self) -> int:
         """Number of statistics of an example."""
 
     def statistics(self, answers: Answers) -> Tensor:
-        """What each row adds, (rows, size)."""
+        """The statistics of each row, (rows, size)."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Accuracy:
     size: int = 2
 
     def statistics(self, answers: Answers) -> Tensor:
-        """Right labels and labels of each row, (rows, 2)."""
+        """Number of right labels and of all labels of each row, (rows, 2)."""
         right = answers.sum((answers.best == answers.answered_gold).float())
         return torch.stack([right, answers.counts.to(right.dtype)], dim=1)
 
@@ -127,7 +127,7 @@ class EntityF1:
         return self.count(predicted, answers.gold, rows, len(answers.counts))
 
     def count(self, predicted: Tensor, gold: Tensor, row: Tensor, rows: int) -> Tensor:
-        """Right, predicted and gold entities of each row, (rows, 3), given labels one row after the other."""
+        """Right, predicted and gold entities of each row, (rows, 3), from the concatenated labels of all rows."""
         found, found_ends = self._entities(predicted, row)
         true, true_ends = self._entities(gold, row)
         types = self._types.to(gold.device)
@@ -140,11 +140,11 @@ class EntityF1:
         return 100 * _ratio(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
 
     def _entities(self, labels: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
-        """Where entities start, and for every label the end of the stretch that it is in, (labels,) each."""
+        """Whether an entity starts at each label, and the end of the span that the label is in, (labels,) each."""
         types = self._types.to(labels.device)[labels]
         begins, ends = self._begins.to(labels.device)[labels], self._ends.to(labels.device)[labels]
         inside = types >= 0
-        # A label continues the entity before it if it has the same type and row, and no B-, S- or E- lies between.
+        # A label continues the entity before it if it has the same type and row, and no B-, S- or E- is between them.
         continues = torch.zeros_like(inside)
         continues[1:] = inside[1:] & ~begins[1:] & ~ends[:-1] & (types[1:] == types[:-1]) & (row[1:] == row[:-1])
         stretch = torch.cumsum(~continues, 0) - 1
@@ -152,7 +152,7 @@ class EntityF1:
 
     @cached_property
     def _types(self) -> Tensor:
-        """The type of each label as a number, -1 for `O`, and for no answer, which is the last."""
+        """The type of each label as a number; -1 for `O` and for the additional last entry, no answer."""
         names = sorted({label.partition("-")[2] for label in self.labels})
         types = [-1 if label == "O" else names.index(label.partition("-")[2]) for label in self.labels]
         return torch.tensor([*types, -1])

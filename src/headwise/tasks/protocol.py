@@ -1,4 +1,4 @@
-"""What every task can do, whatever its kind of model: become tokens, become batches, say what answers the labels."""
+"""The interface of all tasks: encode examples, make batches, select the outputs that predict the labels."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from headwise.tasks.encoding import Batch, Encoded
 
 
 class AnyTask(Protocol):
-    """Classification of sequences or words, translation, language modelling.
+    """Classification of sequences or words, translation, or language modelling.
 
     Example:
         >>> from headwise.tasks import find_task
@@ -23,16 +23,16 @@ class AnyTask(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the task."""
 
     def encode(self, examples: Sequence[Example], tokenizer: Any) -> tuple[tuple[Encoded, ...], int]:
-        """The examples in tokens, and how many of them had to be cut."""
+        """The encoded examples, and the number of examples that were cut."""
 
     def make_batch(self, model: Any, encoded: Sequence[Any], index: Sequence[int], pad_id: int) -> Batch:
-        """The encoded examples of an index side by side, as the model reads them."""
+        """A batch of some of the encoded examples."""
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The rows of the model's output that answer the batch's labels, (labels, classes), where the logits are."""
+        """The logits of the batch's labels, (labels, classes), on the device of the logits."""
 
 
 def gold_log_probabilities(task: AnyTask, logits: Tensor, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""A task: how examples become tokens, what the model's answer means, and how it is measured."""
+"""Classification tasks: how examples are encoded, and how the model's answers are read and measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ class Task:
     """Classification of sequences or of words.
 
     Attributes:
-        name: `intents`, `nli`, `pos`, `ner`, `slots` or a name of your own.
+        name: `intents`, `nli`, `pos`, `ner`, `slots` or any other name.
         kind: Whether labels belong to whole sequences or to words.
         labels: The labels, in the order of the classifier's outputs.
-        metric: The metric that results are judged by.
-        piece: Which piece of a word carries its label. `text` is the first piece that carries text; `first` is
-            the usual rule, with which Chinese words of an XLM-R vocabulary are labelled on an empty `▁`.
-        max_length: Longest sequence in tokens; what is longer is cut.
+        metric: The metric of results.
+        piece: Which piece of a word carries its label. `text` is the first piece with text. `first` is the usual
+            rule, which labels Chinese words of an XLM-R vocabulary on an empty `▁`.
+        max_length: Maximum number of tokens; longer sequences are cut.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Task:
         """Turn examples into tokens.
 
         Returns:
-            The encoded examples, and how many of them had to be cut.
+            The encoded examples, and the number of examples that were cut.
 
         Raises:
-            HeadwiseError: An example has a label that the task does not know.
+            HeadwiseError: An example has a label that the task does not have.
         """
         number = {label: index for index, label in enumerate(self.labels)}
         encode = self._encode_words if self.kind == "words" else self._encode_sequences
@@ -98,7 +98,7 @@ class Task:
         return tuple(encoded), cut
 
     def _label_positions(self, tokens: list[str], words: list[int | None], count: int) -> tuple[int, ...]:
-        """For each word the position of the piece that carries its label, -1 if it has no piece at all."""
+        """For each word, the position of the piece that carries its label; -1 if it has no piece."""
         positions = [-1] * count
         textless = [True] * count
         for position, (token, word) in enumerate(zip(tokens, words, strict=True)):
@@ -120,23 +120,23 @@ class Task:
         return make_batch(encoded, index, pad_id, inputs_of(model))
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The rows of the model's output that answer the batch's labels, (labels, classes)."""
+        """The logits of the batch's labels, (labels, classes)."""
         rows, positions = batch.rows.to(logits.device), batch.positions.to(logits.device)
         return logits[rows] if self.kind == "sequence" else logits[rows, positions]
 
 
 def check_piece(name: str, piece: Piece) -> None:
-    """See that a task has words if one of their pieces was chosen.
+    """Check that a task labels words if `piece` is not the default.
 
     Raises:
-        HeadwiseError: It has none.
+        HeadwiseError: The task does not label words.
     """
     if piece != "text" and name in TASKS and name not in WORD_TASKS:
         raise HeadwiseError(f"--piece is for tasks on words ({', '.join(WORD_TASKS)}), not for {name}: leave it out")
 
 
 def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> Task:
-    """The task of a name.
+    """The task with this name.
 
     Args:
         name: `pos`, `ner`, `nli`, `slots`, `intents` or `classification`.
@@ -169,12 +169,12 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
 
 
 def _published_or(published: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels of the published sets, or those of the data if any of these is another label."""
+    """The labels of the published sets, or those of the data if they include another label."""
     return published if set(labels) <= set(published) else tuple(labels)
 
 
 def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:
-    """All labels that occur, sorted, `O` first; in IOB2 both the `B-` and the `I-` of each type that occurs."""
+    """All labels of the examples, sorted, `O` first; in IOB2 both the `B-` and the `I-` label of each type."""
     found: set[str] = set()
     for example in examples:
         match example:

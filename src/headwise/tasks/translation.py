@@ -1,4 +1,4 @@
-"""Translation: likelihood of the reference, texts written by the model, BLEU and chrF."""
+"""Translation: likelihood of references, generated translations, BLEU and chrF."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -18,15 +18,15 @@ from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Array
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
 
-#: Read and written tokens of one batch, over all beams: writing goes token by token, so many rows at once pay.
+#: Input and generated tokens of a batch over all beams. Large, since tokens are generated one by one.
 WRITING_BUDGET = 8192
-#: Limits of written tokens are multiples of this, so that few groups of sentences have different ones.
+#: Limits of generated tokens are multiples of this, so that there are few groups of sentences with different limits.
 LIMIT_STEP = 32
 
 
 @dataclass(frozen=True)
 class EncodedPair(Encoded):
-    """A source sentence in `ids`, and its translation; `positions` are the decoder's.
+    """A source sentence in `ids`, and its translation; `positions` are positions in the decoder.
 
     Attributes:
         target: Token ids of the translation, special tokens included.
@@ -36,22 +36,22 @@ class EncodedPair(Encoded):
 
     @property
     def length(self) -> int:
-        """Tokens of its longer side."""
+        """Number of tokens of its longer side."""
         return max(len(self.ids), len(self.target))
 
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Some pairs side by side.
+    """A batch of pairs.
 
     Attributes:
-        decoder_input_ids: The translations, one place later, after the model's start token, (rows, target tokens).
+        decoder_input_ids: The model's start token, then the translations, shifted by one, (rows, target tokens).
     """
 
     decoder_input_ids: Tensor
 
     def inputs(self, device: torch.device) -> dict[str, Tensor]:
-        """What the model is called with."""
+        """The keyword arguments of the model's `forward`."""
         return {**super().inputs(device), "decoder_input_ids": self.decoder_input_ids.to(device)}
 
 
@@ -60,13 +60,14 @@ class TranslationTask:
     """Translation with a sequence-to-sequence model.
 
     Attributes:
-        name: What it is called.
-        metrics: What translations are judged by.
-        beams: Beams of the search; 1 is greedy.
-        max_length: Most tokens of a source, a reference or a translation; sources and references are cut to it.
-        growth: Tokens that a translation may have for each token of its source.
-        first_token: The token that every translation begins with, for models of many languages (`deu_Latn`, `__de__`).
-            It is given to the model, so its likelihood does not count.
+        name: Name of the task.
+        metrics: The metrics of translations.
+        beams: Number of beams; 1 is greedy search.
+        max_length: Maximum number of tokens of a source, a reference or a translation. Longer sources and references
+            are cut.
+        growth: Maximum number of tokens of a translation per token of its source.
+        first_token: The first token of every translation, for models of many languages (`deu_Latn`, `__de__`). It is
+            given to the model, so its likelihood does not count.
 
     Example:
         >>> TranslationTask(growth=2.0).limit(7), TranslationTask(growth=2.0).limit(40)
@@ -84,10 +85,10 @@ class TranslationTask:
         """Turn pairs into tokens.
 
         Returns:
-            The encoded pairs, and how many of them had their source or their reference cut.
+            The encoded pairs, and the number of pairs whose source or reference was cut.
 
         Raises:
-            HeadwiseError: An example is no pair of a sentence and its translation.
+            HeadwiseError: An example is not a pair of a sentence and its translation.
         """
         pairs = [example for example in examples if isinstance(example, TranslationExample)]
         if len(pairs) < len(examples):
@@ -102,7 +103,7 @@ class TranslationTask:
         ), len(long_sources | long_targets)
 
     def _tokens(self, tokenizer: Any, **texts: list[str]) -> tuple[list[tuple[int, ...]], set[int]]:
-        """Tokens of texts, cut to the limit, and which of them were cut."""
+        """The tokens of texts, cut to the maximum length, and the indices of the texts that were cut."""
         longest = min(self.max_length, tokenizer.model_max_length)
         tokens = tokenizer(**texts, verbose=False)["input_ids"]
         cut = {index for index, ids in enumerate(tokens) if len(ids) > longest}
@@ -111,40 +112,40 @@ class TranslationTask:
         return [tuple(ids) for ids in tokens], cut
 
     def first_token_id(self, tokenizer: Any) -> int | None:
-        """The number of the token that every translation begins with.
+        """The id of the first token of every translation.
 
         Raises:
-            HeadwiseError: The tokenizer does not know it.
+            HeadwiseError: The tokenizer does not have the token.
         """
         if self.first_token is None:
             return None
         number = tokenizer.convert_tokens_to_ids(self.first_token)
         if number is None or number == tokenizer.unk_token_id:
-            raise HeadwiseError(f"the tokenizer has no token {self.first_token!r} for translations to begin with")
+            raise HeadwiseError(f"first_token: the tokenizer has no token {self.first_token!r}")
         return int(number)
 
     def make_batch(self, model: Any, encoded: Sequence[EncodedPair], index: Sequence[int], pad_id: int) -> PairBatch:
-        """The pairs of an index side by side, as the model's decoder reads them."""
+        """A batch of some of the pairs, with the inputs of the model's decoder."""
         return make_pair_batch(model, encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The decoder's output where each token of a translation is predicted, (tokens, vocabulary)."""
+        """The decoder's logits that predict each token of a translation, (tokens, vocabulary)."""
         return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
 
     def limit(self, source_tokens: int) -> int:
-        """Most tokens that a translation may have."""
+        """Maximum number of tokens of a translation."""
         steps = -(-int(self.growth * source_tokens + 1) // LIMIT_STEP)
         return min(self.max_length, steps * LIMIT_STEP)
 
 
 @dataclass(frozen=True)
 class GoldScores:
-    """What a model gives the reference translations, told all of each reference before the token in question.
+    """Probabilities of the reference translations with teacher forcing.
 
     Attributes:
-        log_likelihood: Summed log-probability of the tokens of each, (examples,).
+        log_likelihood: Summed log-probability of the tokens of each reference, (examples,).
         probability: Mean probability of a token (the soft value), (examples,).
-        tokens: Tokens of each, (examples,).
+        tokens: Number of tokens of each reference, (examples,).
     """
 
     log_likelihood: Array
@@ -154,13 +155,13 @@ class GoldScores:
 
 @dataclass(frozen=True)
 class TranslationEvaluation:
-    """How well a model translates.
+    """The result of evaluating translations.
 
     Attributes:
         results: The result of each metric, by its name, with statistics per example.
-        signatures: How each metric was computed, as sacrebleu says it.
-        translations: What the model wrote, in the order of the examples.
-        cut: How many examples had their source or their reference cut; references are judged whole.
+        signatures: Sacrebleu's signature of each metric.
+        translations: The generated translations, in the order of the examples.
+        cut: Number of examples whose source or reference was too long. The metrics use the full references.
     """
 
     results: dict[str, Evaluation]
@@ -170,9 +171,9 @@ class TranslationEvaluation:
 
 
 def make_pair_batch(model: Any, encoded: Sequence[EncodedPair], index: Sequence[int], pad_id: int) -> PairBatch:
-    """Put the pairs of an index side by side, as the model's decoder reads them.
+    """A batch of some of the pairs, with the inputs of the model's decoder.
 
-    The decoder starts with the model's start token, or, if it has none (mBART), with the last of the translation.
+    The decoder starts with the model's start token or, if it has none (mBART), with the last token of the translation.
     """
     batch = make_batch(encoded, index, pad_id)
     targets = [encoded[i].target for i in index]
@@ -192,7 +193,7 @@ def score_references(
         model: A sequence-to-sequence model.
         encoded: The pairs.
         pad_id: The padding token.
-        gating: What surrounds the run on each batch.
+        gating: Context manager for the forward pass of each batch.
     """
     log, probability, tokens = sum_gold(model, TranslationTask(), encoded, pad_id, gating).T
     return GoldScores(log, probability / tokens, tokens)
@@ -207,15 +208,15 @@ def translate(
     gating: Gating | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[str, ...]:
-    """What the model writes for each source, in order; the same whatever else is in its batch.
+    """The model's translation of each source, in order, independent of the batches.
 
     Args:
         model: A sequence-to-sequence model.
         task: The task.
         encoded: The pairs.
         tokenizer: The model's tokenizer.
-        gating: What surrounds the run on each batch.
-        progress: Called with the number of examples done after each batch.
+        gating: Context manager for the generation of each batch.
+        progress: Called after each batch with the number of its examples.
     """
     device = next(model.parameters()).device
     model.eval()
@@ -247,15 +248,15 @@ def evaluate_translation(
     """Translate examples and measure the translations.
 
     Args:
-        model: A sequence-to-sequence model, whole or shrunk, gated or not.
+        model: A sequence-to-sequence model, shrunk or not, gated or not.
         task: The task.
         examples: The pairs.
         tokenizer: The model's tokenizer.
-        gating: What surrounds the run on each batch; for one row of gates a pair,
+        gating: Context manager for the generation of each batch; for one row of gates per pair,
             `lambda rows: gated(model, gates[rows])`.
-        progress: Called with the number of examples done after each batch.
+        progress: Called after each batch with the number of its examples.
     """
-    signatures = {each.name: each.signature for each in task.metrics}  # first: it needs sacrebleu, which may be missing
+    signatures = {each.name: each.signature for each in task.metrics}  # first, since sacrebleu may not be installed
     encoded, cut = task.encode(examples, tokenizer)
     translations = translate(model, task, encoded, tokenizer, gating, progress)
     references = [example.target for example in examples if isinstance(example, TranslationExample)]
@@ -268,7 +269,7 @@ def evaluate_translation(
 
 
 def _writing_batches(task: TranslationTask, lengths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Batches of sources of like length and the same limit: with limits mixed, a row's would depend on its company."""
+    """Batches of sources of similar length with the same limit, so that the limit does not depend on the batch."""
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, length in enumerate(lengths):
         by_limit[task.limit(length)].append(i)
@@ -279,7 +280,7 @@ def _writing_batches(task: TranslationTask, lengths: Sequence[int]) -> Iterator[
 
 
 def _way_of_writing(task: TranslationTask, tokenizer: Any, limit: int) -> dict[str, Any]:
-    """What the task wants otherwise than the model's own generation config: no chance, its beams, its limit."""
-    way = {"num_beams": task.beams, "do_sample": False, "max_length": limit + 1, "max_new_tokens": None}
+    """Arguments of `generate` that override the model's generation config: no sampling, the beams and the limit."""
+    settings = {"num_beams": task.beams, "do_sample": False, "max_length": limit + 1, "max_new_tokens": None}
     first = task.first_token_id(tokenizer)
-    return way if first is None else {**way, "forced_bos_token_id": first}
+    return settings if first is None else {**settings, "forced_bos_token_id": first}
