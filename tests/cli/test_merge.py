@@ -93,5 +93,5 @@ def test_rounds_of_other_data_are_not_taken_in(
     treebank.write_text(treebank.read_text().replace("\tNOUN\t", "\tVERB\t"))
     capsys.readouterr()
     assert run(monkeypatch, "merge", tmp_path / "one", tmp_path / "two", "--out", tmp_path / "both") == 1
-    assert "hold other examples now: score them again" in capsys.readouterr().err
+    assert "have changed since they were scored: score them again" in capsys.readouterr().err
     assert not (tmp_path / "both").exists()

@@ -15,7 +15,7 @@ from headwise.scoring.run_folder import REFINED, SCORING, load_scores, model_of,
 RULES = ("likely", "harmful", "refined")
 
 _LISTED = "--likely, --harmful, --refined, --count and --share"
-#: For every rule: why no head is removed, and what to do instead.
+#: For every rule: the reason why no head is removed, and what the user can do.
 _NOTHING = {
     "likely": (
         "no head is likely harmful",
@@ -103,14 +103,14 @@ def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None
         return scores.mask("harmful")
     if all(math.isnan(error) for error in scores.stderr):
         raise HeadwiseError(
-            f"the values of {scores.provenance.method} have no standard errors and do not tell which heads are "
+            f"the values of {scores.provenance.method} have no standard errors and do not show which heads are "
             "likely harmful: give a number of heads with --count, or a share with --share"
         )
     return scores.mask("likely")
 
 
 def _checked(choice: MaskChoice) -> MaskChoice:
-    """The choice, if it removes anything."""
+    """The choice; raises an error if it removes no head."""
     if choice.mask.off:
         return choice
     why, fix = _NOTHING[choice.rule]
@@ -119,7 +119,7 @@ def _checked(choice: MaskChoice) -> MaskChoice:
 
 
 def _refined_file(folder: Path, language: str) -> Path:
-    """The file of a run's refined mask; the masks of a targeted study that refines are refined ones."""
+    """The file of a run's refined mask; a targeted study with `refine` has its refined masks in `masks`."""
     config = read_config(folder)
     places = [folder / REFINED, folder / SCORING / REFINED]
     if config.get("study") == "targeted" and config.get("refine"):
