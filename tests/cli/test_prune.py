@@ -41,7 +41,7 @@ def test_refined_masks_are_written_and_used(
     assert run(monkeypatch, "prune", scored, "--language", "sw", "--refined", "--out", tmp_path / "out") == 0
     assert len(find_heads(load_pruned(tmp_path / "out")).players()) == len(mask.players) - len(mask.off)
     assert run(monkeypatch, "refine", scored, "--languages", "sw") == 0
-    assert "judge on others" in capsys.readouterr().out
+    assert "evaluate the masks on other examples" in capsys.readouterr().out
 
 
 def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
