@@ -1,4 +1,4 @@
-"""`headwise refine` and `headwise prune` from a run folder: by decisions, refined, or to a size."""
+"""`headwise refine` and `headwise prune` on a run folder, with all rules."""
 
 import dataclasses
 import json
@@ -44,7 +44,7 @@ def test_refined_masks_are_written_and_used(
     assert "evaluate the masks on other examples" in capsys.readouterr().out
 
 
-def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
+def test_heads_are_removed_by_count_share_or_likely(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     scores = HeadScores.load(scored / "scores" / "en.json")
@@ -73,10 +73,10 @@ def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
         (("--refined", "--mask", "mask.json"), "give its folder and --language, no --mask"),
         (("--language", "en", "--refined"), "has no refined mask for --language en: it has sw: run headwise refine"),
         (("--language", "xx", "--share", 0.5), "has no scores of --language xx: it has en, sw"),
-        (("--language", "en", "--count", 99), "99 players cannot go"),
+        (("--language", "en", "--count", 99), "count must be between 0 and 12"),
     ],
 )
-def test_choices_that_do_not_fit_are_named(
+def test_contradicting_options_are_errors(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     scored: Path,
@@ -96,13 +96,13 @@ def test_choices_that_do_not_fit_are_named(
     [
         ("run", (), "the run is there"),
         ("run", ("--likely",), "the run is there"),
-        ("run/scores", (), "what heads are chosen by is there"),
-        ("run/scores", ("--count", 1), "what heads are chosen by is there"),
+        ("run/scores", (), "the source of the mask is there"),
+        ("run/scores", ("--count", 1), "the source of the mask is there"),
         ("model", (), "the model is there"),
         (".", (), "the model is there"),
     ],
 )
-def test_nothing_is_replaced_that_is_pruned_or_chosen_by(
+def test_inputs_are_never_overwritten(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     scored: Path,
@@ -126,12 +126,12 @@ def test_a_folder_with_the_mask_or_the_model_in_it_is_not_replaced(
     for out in (tmp_path, tmp_path / "link"):
         command = ("prune", scored.parent / "model", "--mask", mask, "--out", out, "--overwrite")
         assert run(monkeypatch, *command) == 1
-        assert "what heads are chosen by is there" in capsys.readouterr().err
+        assert "the source of the mask is there" in capsys.readouterr().err
     assert mask.is_file()
 
 
 @pytest.mark.parametrize(("method", "what"), [("gradient-screen", "biased"), ("michel", "sign"), ("random", "chance")])
-def test_values_that_do_not_tell_what_is_likely_are_refused(
+def test_likely_needs_signed_and_unbiased_values(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     scored: Path,
@@ -178,7 +178,7 @@ def test_scores_without_standard_errors_need_a_number_of_heads(
         (("--harmful",), "no head is decided harmful for en, so nothing was written: use --likely, --refined or"),
         (("--refined",), "the refined mask removes no head for en, so nothing was written: use --likely, --count"),
         (("--count", 0), "--count 0 removes no head for en, so nothing was written: give a larger number"),
-        (("--share", 0.01), "--share 0.01 removes no head for en, so nothing was written: give a larger number"),
+        (("--share", 0.01), "the given --share removes no head for en, so nothing was written: give a larger share"),
     ],
 )
 def test_nothing_is_written_when_no_head_would_be_removed(
@@ -198,7 +198,7 @@ def test_nothing_is_written_when_no_head_would_be_removed(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_mask_file_that_removes_nothing_is_refused(
+def test_a_mask_file_that_removes_nothing_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     mask = HeadMask.full(find_heads(load_model(scored.parent / "model")))
@@ -236,7 +236,7 @@ def test_the_rule_the_heads_and_the_size_are_shown(
 
 @pytest.fixture
 def study(scored: Path, tmp_path: Path) -> Path:
-    """The folder of a targeted study that scored as the run did, with a refined mask of one language."""
+    """The folder of a targeted study with the scores of the run, and a refined mask of one language."""
     shutil.copytree(scored, tmp_path / "study" / "scoring", ignore=shutil.ignore_patterns("refined"))
     with open_run(tmp_path / "study", {**read_config(scored), "study": "targeted", "refine": 12}):
         mask = HeadMask.load(scored / "masks" / "en.json")
@@ -262,7 +262,7 @@ def test_a_run_and_a_study_are_pruned_by_the_same_rule_by_default(
                 assert run(monkeypatch, *command) == 1
 
 
-def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
+def test_a_study_is_pruned_and_refined_by_its_scores(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, study: Path, tmp_path: Path
 ) -> None:
     lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
@@ -286,7 +286,7 @@ def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
     assert run(monkeypatch, *other, tmp_path / "refined sw", "--refined") == 0
 
 
-def test_masks_of_a_study_that_refined_nothing_are_not_refined(
+def test_masks_of_a_study_without_refinement_are_not_refined(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
 ) -> None:
     write_config(study, {**read_config(study), "refine": 0})
@@ -295,16 +295,16 @@ def test_masks_of_a_study_that_refined_nothing_are_not_refined(
 
 
 @pytest.mark.parametrize(
-    ("languages", "message"), [("xx", "has no scores of the language xx"), (" ,", "--languages names no language")]
+    ("languages", "message"), [("xx", "has no scores of xx: it has en, sw"), (" ,", "--languages names no language")]
 )
-def test_languages_that_cannot_be_refined_are_named(
+def test_unknown_languages_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, languages: str, message: str
 ) -> None:
     assert run(monkeypatch, "refine", scored, "--languages", languages) == 1
     assert message in capsys.readouterr().err
 
 
-def test_all_languages_are_refined_unless_told(
+def test_all_languages_are_refined_by_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     shown, folder = [], shutil.copytree(scored, tmp_path / "run")
@@ -315,10 +315,10 @@ def test_all_languages_are_refined_unless_told(
     assert shown[0] == shown[1]
 
 
-def test_a_mask_that_stays_as_it_was_keeps_its_value(
+def test_an_unchanged_mask_keeps_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path
 ) -> None:
-    falling = iter([0.4, 0.5])  # of the best mask, then of the one at the start
+    falling = iter([0.4, 0.5])  # the values of the best mask and of the first mask
     monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", lambda *_: next(falling))
     assert run(monkeypatch, "refine", scored, "--languages", "sw", "--json") == 0
     found = printed(capsys)["languages"]["sw"]
@@ -327,7 +327,7 @@ def test_a_mask_that_stays_as_it_was_keeps_its_value(
     assert found["off"] == found["off before"]
 
 
-def test_other_weights_may_be_pruned_to_a_size_if_that_is_meant(
+def test_other_weights_can_be_pruned_with_an_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     model, folder = save_model(tmp_path / "model"), tmp_path / "run"

@@ -133,7 +133,7 @@ def prune_command(
     if len(rules) > 1:
         raise HeadwiseError("--likely, --harmful and --refined are different ways to choose heads: give one of them")
     choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
-    kept = {**_models(choice.model), "the run": Path(model), "what heads are chosen by": choice.source}
+    kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
     check_target(out, kept, overwrite)
     loaded = load_model(choice.model, trust_remote_code)
     heads = find_heads(loaded)
