@@ -1,4 +1,4 @@
-"""Running the command line inside the test's own process."""
+"""Running the command line in the process of the test."""
 
 import sys
 

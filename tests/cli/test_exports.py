@@ -1,4 +1,4 @@
-"""What is saved as an ordinary or folded checkpoint loads in plain transformers with the same logits."""
+"""Ordinary and folded checkpoints load in plain transformers with the same logits."""
 
 import json
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny_e5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny encoder in place of e5-small."""
+    """Replaces e5-small by a tiny encoder."""
     folder = save_encoder(tmp_path / "e5")
     for module in ("e5", "loading"):
         monkeypatch.setattr(f"headwise.models.{module}.e5_small_folder", lambda: folder)
@@ -95,7 +95,7 @@ def logits_of(model: Any) -> Tensor:
 
 
 def plain(task: str, folder: Path) -> Any:
-    """The model as people without headwise load it, and no weight of it new."""
+    """The model as loaded by plain transformers; no weight may be newly initialized."""
     model, found = getattr(transformers, AUTO[task]).from_pretrained(folder, output_loading_info=True)
     assert not found["missing_keys"]
     assert not found["mismatched_keys"]

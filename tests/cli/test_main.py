@@ -1,4 +1,4 @@
-"""The command line: tables and files for the user, one sentence for a mistake."""
+"""The command line: tables, files, and one-line error messages."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_heads_shows_every_site(
     assert "encoder.2" in shown
 
 
-def test_heads_speaks_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_heads_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert run(monkeypatch, "heads", folder, "--json") == 0
     sites = json.loads(capsys.readouterr().out)["sites"]
     assert [site["site"] for site in sites] == ["encoder.0", "encoder.1", "encoder.2"]
@@ -76,7 +76,7 @@ def test_a_pruned_folder_is_a_model_like_any_other(
     assert "4 heads in 3 sites" in capsys.readouterr().out
 
 
-def test_a_mask_of_other_weights_needs_to_be_asked_for(
+def test_a_mask_of_other_weights_needs_an_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mask: Path, tmp_path: Path
 ) -> None:
     CASE.build(seed=1).save_pretrained(tmp_path / "tuned")
@@ -88,10 +88,10 @@ def test_a_mask_of_other_weights_needs_to_be_asked_for(
 
 
 @pytest.mark.parametrize("name", ["m[/b]", "[red]m", "m:smile:"])
-def test_names_are_shown_as_they_are(
+def test_names_are_not_interpreted_as_markup(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, name: str
 ) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)  # a slash is one of the path, too
+    (tmp_path / name).parent.mkdir(exist_ok=True)  # the slash in the name is a path separator
     folder.rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "heads", name) == 0
@@ -105,7 +105,7 @@ def test_ls_lists_the_architectures(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert json.loads(capsys.readouterr().out)["architectures"]
 
 
-def test_mistakes_get_one_sentence_and_code_1(
+def test_errors_are_one_line_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, mask: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -133,7 +133,7 @@ def test_mistakes_get_one_sentence_and_code_1(
 @pytest.mark.parametrize(
     "arguments", [("prune",), ("ls", "planets"), ("prune", "m", "--mask", "x", "--out", "y", "--export", "z")]
 )
-def test_wrong_usage_gets_code_2(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_has_exit_code_2(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     assert run(monkeypatch, *arguments) == 2
 
 
@@ -172,18 +172,18 @@ def test_ls_data_describes_every_named_set(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-def test_a_full_disk_gets_one_sentence() -> None:
+def test_a_full_disk_is_a_one_line_error() -> None:
     for arguments in ("ls tasks", "ls architectures"):
         done = installed(f"{arguments} > /dev/full")
         assert done.returncode == 1
         assert done.stderr == "headwise: the output: cannot be read or written: No space left on device\n"
 
 
-def test_a_reader_that_leaves_gets_no_complaint() -> None:
+def test_a_closed_pipe_prints_no_error() -> None:
     assert installed("ls tasks | true").stderr == ""
 
 
-def test_ctrl_c_while_libraries_load_gets_one_word() -> None:
+def test_ctrl_c_during_imports_prints_one_line() -> None:
     program = Path(sys.executable).with_name("headwise")
     command = [sys.executable, "-X", "importtime", str(program), "heads", "./nowhere"]
     started = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)

@@ -68,7 +68,7 @@ def test_the_order_of_runs_does_not_matter_and_merged_runs_can_be_merged(
     assert load(tmp_path / "ab") == load(tmp_path / "c")
 
 
-def test_runs_that_do_not_belong_together_are_refused(
+def test_runs_that_differ_in_more_than_the_seed_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: Path, tmp_path: Path
 ) -> None:
     for runs, says in (
@@ -83,7 +83,7 @@ def test_runs_that_do_not_belong_together_are_refused(
         assert not (tmp_path / "out").exists()
 
 
-def test_rounds_of_other_data_are_not_taken_in(
+def test_changed_data_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     save_model(tmp_path / "model")
@@ -93,5 +93,5 @@ def test_rounds_of_other_data_are_not_taken_in(
     treebank.write_text(treebank.read_text().replace("\tNOUN\t", "\tVERB\t"))
     capsys.readouterr()
     assert run(monkeypatch, "merge", tmp_path / "one", tmp_path / "two", "--out", tmp_path / "both") == 1
-    assert "hold other examples now: score them again" in capsys.readouterr().err
+    assert "have changed since they were scored: score them again" in capsys.readouterr().err
     assert not (tmp_path / "both").exists()

@@ -45,7 +45,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize(("task", "form"), CASES)
-def test_own_files_go_through_tune_eval_score_and_prune(
+def test_own_files_with_tune_eval_score_and_prune(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     models: dict[str, Path],
@@ -77,7 +77,7 @@ def test_own_files_go_through_tune_eval_score_and_prune(
     assert shown(capsys)["languages"][codes[1]]["examples"] == SIZES["test"]
 
 
-def test_data_shows_what_was_understood(
+def test_data_shows_how_files_are_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     data = write_data(tmp_path, "ner", "CoNLL-2003")

@@ -1,4 +1,4 @@
-"""Progress of commands, and what Ctrl-C and SIGTERM say: the results are saved, and how to resume."""
+"""The message after Ctrl-C and SIGTERM: results are saved, and the command to resume."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def send_sigterm() -> None:
 
 
 @pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), (send_sigterm, 143)])
-def test_what_is_stopped_says_how_to_resume(
+def test_an_interrupted_command_prints_how_to_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop: object, code: int
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)

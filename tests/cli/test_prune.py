@@ -1,4 +1,4 @@
-"""`headwise refine` and `headwise prune` from a run folder: by decisions, refined, or to a size."""
+"""`headwise refine` and `headwise prune` on a run folder, with all rules."""
 
 import dataclasses
 import json
@@ -41,10 +41,10 @@ def test_refined_masks_are_written_and_used(
     assert run(monkeypatch, "prune", scored, "--language", "sw", "--refined", "--out", tmp_path / "out") == 0
     assert len(find_heads(load_pruned(tmp_path / "out")).players()) == len(mask.players) - len(mask.off)
     assert run(monkeypatch, "refine", scored, "--languages", "sw") == 0
-    assert "judge on others" in capsys.readouterr().out
+    assert "evaluate the masks on other examples" in capsys.readouterr().out
 
 
-def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
+def test_heads_are_removed_by_count_share_or_likely(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     scores = HeadScores.load(scored / "scores" / "en.json")
@@ -76,7 +76,7 @@ def test_heads_go_by_number_by_share_or_by_how_likely_they_hurt(
         (("--language", "en", "--count", 99), "count must be between 0 and 12"),
     ],
 )
-def test_choices_that_do_not_fit_are_named(
+def test_contradicting_options_are_errors(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     scored: Path,
@@ -96,13 +96,13 @@ def test_choices_that_do_not_fit_are_named(
     [
         ("run", (), "this folder contains the run"),
         ("run", ("--likely",), "this folder contains the run"),
-        ("run/scores", (), "this folder contains what heads are chosen by"),
-        ("run/scores", ("--count", 1), "this folder contains what heads are chosen by"),
+        ("run/scores", (), "this folder contains the source of the mask"),
+        ("run/scores", ("--count", 1), "this folder contains the source of the mask"),
         ("model", (), "this folder contains the model"),
         (".", (), "this folder contains the model"),
     ],
 )
-def test_nothing_is_replaced_that_is_pruned_or_chosen_by(
+def test_inputs_are_never_overwritten(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     scored: Path,
@@ -126,7 +126,7 @@ def test_a_folder_with_the_mask_or_the_model_in_it_is_not_replaced(
     for out in (tmp_path, tmp_path / "link"):
         command = ("prune", scored.parent / "model", "--mask", mask, "--out", out, "--overwrite")
         assert run(monkeypatch, *command) == 1
-        assert "this folder contains what heads are chosen by" in capsys.readouterr().err
+        assert "this folder contains the source of the mask" in capsys.readouterr().err
     assert mask.is_file()
 
 
@@ -200,7 +200,7 @@ def test_nothing_is_written_when_no_head_would_be_removed(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_mask_file_that_removes_nothing_is_refused(
+def test_a_mask_file_that_removes_nothing_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     mask = HeadMask.full(find_heads(load_model(scored.parent / "model")))
@@ -238,7 +238,7 @@ def test_the_rule_the_heads_and_the_size_are_shown(
 
 @pytest.fixture
 def study(scored: Path, tmp_path: Path) -> Path:
-    """The folder of a targeted study that scored as the run did, with a refined mask of one language."""
+    """The folder of a targeted study with the scores of the run, and a refined mask of one language."""
     shutil.copytree(scored, tmp_path / "study" / "scoring", ignore=shutil.ignore_patterns("refined"))
     with open_run(tmp_path / "study", {**read_config(scored), "study": "targeted", "refine": 12}):
         mask = HeadMask.load(scored / "masks" / "en.json")
@@ -264,7 +264,7 @@ def test_a_run_and_a_study_are_pruned_by_the_same_rule_by_default(
                 assert run(monkeypatch, *command) == 1
 
 
-def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
+def test_a_study_is_pruned_and_refined_by_its_scores(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, study: Path, tmp_path: Path
 ) -> None:
     lowest = HeadScores.load(scored / "scores" / "en.json").ranked()
@@ -288,7 +288,7 @@ def test_a_study_is_pruned_and_refined_by_what_it_has_scored(
     assert run(monkeypatch, *other, tmp_path / "refined sw", "--refined") == 0
 
 
-def test_masks_of_a_study_that_refined_nothing_are_not_refined(
+def test_masks_of_a_study_without_refinement_are_not_refined(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
 ) -> None:
     write_config(study, {**read_config(study), "refine": 0})
@@ -299,14 +299,14 @@ def test_masks_of_a_study_that_refined_nothing_are_not_refined(
 @pytest.mark.parametrize(
     ("languages", "message"), [("xx", "has no scores of xx"), (" ,", "--languages names no language")]
 )
-def test_languages_that_cannot_be_refined_are_named(
+def test_unknown_languages_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, languages: str, message: str
 ) -> None:
     assert run(monkeypatch, "refine", scored, "--languages", languages) == 1
     assert message in capsys.readouterr().err
 
 
-def test_all_languages_are_refined_unless_told(
+def test_all_languages_are_refined_by_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path, tmp_path: Path
 ) -> None:
     shown, folder = [], shutil.copytree(scored, tmp_path / "run")
@@ -317,10 +317,10 @@ def test_all_languages_are_refined_unless_told(
     assert shown[0] == shown[1]
 
 
-def test_a_mask_that_stays_as_it_was_keeps_its_value(
+def test_an_unchanged_mask_keeps_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path
 ) -> None:
-    falling = iter([0.4, 0.5])  # of the best mask, then of the one at the start
+    falling = iter([0.4, 0.5])  # the values of the best mask and of the first mask
     monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", lambda *_: next(falling))
     assert run(monkeypatch, "refine", scored, "--languages", "sw", "--json") == 0
     found = printed(capsys)["languages"]["sw"]
@@ -329,7 +329,7 @@ def test_a_mask_that_stays_as_it_was_keeps_its_value(
     assert found["off"] == found["off before"]
 
 
-def test_other_weights_may_be_pruned_to_a_size_if_that_is_meant(
+def test_other_weights_can_be_pruned_with_an_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     model, folder = save_model(tmp_path / "model"), tmp_path / "run"

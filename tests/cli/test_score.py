@@ -1,4 +1,4 @@
-"""`headwise score` and `headwise compare`: run folders that can be stopped, gone on with, compared and pruned from."""
+"""`headwise score` and `headwise compare`: run folders can be resumed, compared and used for pruning."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def last_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_scores_are_shown_and_kept(
+def test_scores_are_printed_and_saved(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     assert run(monkeypatch, *world, "--out", tmp_path / "run", "--json") == 0
@@ -67,10 +67,10 @@ def test_scores_are_shown_and_kept(
     assert str(len(scores.decided("helpful"))) in table
 
 
-def test_the_output_tells_what_is_likely_harmful_and_what_to_do_next(
+def test_the_output_lists_likely_harmful_heads_and_next_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
-    """Nothing is proved with so small a budget, and yet `prune --likely` removes heads."""
+    """No head is decided harmful with this small budget, but `prune --likely` removes heads."""
     command = (*world, "--languages", "en", "--method", "permutation", "--budget", 800, "--out", tmp_path / "a run")
     assert run(monkeypatch, *command, "--json") == 0
     result = shown(capsys)
@@ -95,7 +95,7 @@ def test_the_output_tells_what_is_likely_harmful_and_what_to_do_next(
     assert f"{len(off)} of 12 heads off" in capsys.readouterr().out
 
 
-def test_a_method_that_cannot_tell_says_nothing_of_likely_harm(
+def test_methods_without_likely_harmful_heads_print_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     command = (*world, "--languages", "en", "--method", "michel", "--budget", 400, "--out", tmp_path / "run")
@@ -122,7 +122,7 @@ def test_values_have_significant_digits(value: float, stderr: float, expected: s
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_the_folder_has_a_name_of_its_own_and_is_listed(
+def test_the_default_folder_is_named_and_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -138,7 +138,7 @@ def test_the_folder_has_a_name_of_its_own_and_is_listed(
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_ctrl_c_says_how_to_go_on(
+def test_ctrl_c_prints_how_to_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     command = (*world, "--out", tmp_path / "a run")
@@ -155,7 +155,7 @@ def test_ctrl_c_says_how_to_go_on(
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_time_that_runs_out_is_told(
+def test_a_reached_time_limit_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PAUSE", "0.6")
@@ -199,7 +199,7 @@ def test_a_run_can_be_pruned_from(
     assert "give a model and --mask, or a run folder and --language" in last_error(capsys)
 
 
-def test_methods_of_headwise_score_the_clear_heads_alike(
+def test_methods_agree_on_clear_heads(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     for method in ("stars", "gradient-screen"):
@@ -212,7 +212,7 @@ def test_methods_of_headwise_score_the_clear_heads_alike(
     assert shown(capsys)["languages"]["en"]["clear_signs"]["share"] > 0.7
 
 
-def test_mistakes_get_one_sentence(
+def test_errors_are_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     mistakes = [
@@ -240,7 +240,7 @@ def test_mistakes_get_one_sentence(
         assert run(monkeypatch, *world, *options) == 2
 
 
-def test_what_can_be_chosen_is_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choices_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for what, name in (("methods", "stars"), ("games", "probability")):
         assert run(monkeypatch, "ls", what) == 0
         assert name in capsys.readouterr().out.split()
@@ -250,7 +250,7 @@ def test_what_can_be_chosen_is_listed(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 @pytest.fixture
 def slow_run(world: tuple[object, ...], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A run in a process of its own, caught after a few rounds."""
+    """A run in a separate process, after a few rounds."""
     arguments = map(str, (*world, "--out", tmp_path / "run"))
     environment = {**os.environ, "PAUSE": "0.3", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.scoring.world", *arguments]
@@ -274,7 +274,7 @@ def wait_for_rounds(folder: Path, worker: subprocess.Popen[bytes], rounds: int =
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_a_run_has_one_writer_and_survives_being_killed(
+def test_a_run_has_one_writer_and_resumes_after_a_kill(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     world: tuple[object, ...],
@@ -297,7 +297,7 @@ def test_a_run_has_one_writer_and_survives_being_killed(
 
 
 @pytest.mark.usefixtures("dawdler")
-def test_sigterm_saves_and_says_how_to_resume(
+def test_sigterm_saves_and_prints_how_to_resume(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     world: tuple[object, ...],

@@ -48,13 +48,13 @@ def test_wrong_arguments_import_no_large_library(arguments: list[str], tmp_path:
 
 
 def test_a_command_that_needs_torch_imports_it(tmp_path: Path) -> None:
-    """The check above can fail: it sees a library that is imported."""
+    """Checks that the tests above would detect an import."""
     done = start(["heads", "./nowhere"], tmp_path)
     assert "torch" in done.stdout.splitlines()[-1]
     assert "no such folder" in done.stderr
 
 
-def test_names_that_are_listed_are_those_that_work() -> None:
+def test_all_listed_names_exist() -> None:
     for name in METHODS:
         assert find_method(name).name == name
     for name in GAMES:

@@ -1,4 +1,4 @@
-"""`headwise study`: a plan in YAML becomes a table, and the second time it is only read."""
+"""`headwise study`: running a YAML plan, printing its tables, and writing reports."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scored(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder of scores alone."""
+    """A run folder of `headwise score`."""
     folder = tmp_path_factory.mktemp("scored") / "run"
     world = ("--task", "pos", "--data", plan.parent / "data", "--languages", "sw", "--out", folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -36,7 +36,7 @@ def scored(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_study_prints_a_table_and_its_figures(
+def test_a_study_prints_its_tables_and_json(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "study", plan, "--out", tmp_path / "run") == 0
@@ -49,7 +49,7 @@ def test_a_study_prints_a_table_and_its_figures(
     assert figures == json.loads((tmp_path / "run" / "targeted.json").read_text())
 
 
-def test_a_study_and_its_scores_become_pages(
+def test_reports_of_a_study_and_of_its_scores(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "report", tmp_path) == 1
@@ -63,7 +63,7 @@ def test_a_study_and_its_scores_become_pages(
     assert "encoder.2.3" in (tmp_path / "scores.html").read_text()
 
 
-def test_a_study_may_differ_from_its_plan_but_not_from_what_is_in_its_folder(
+def test_set_changes_the_plan_but_not_an_existing_run(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("study", plan, "--out", tmp_path / "run", "--set", "languages=sw", "--json")
@@ -73,7 +73,7 @@ def test_a_study_may_differ_from_its_plan_but_not_from_what_is_in_its_folder(
     assert "randoms" in capsys.readouterr().err
 
 
-def test_a_changed_option_is_refused_before_anything_is_scored(
+def test_a_changed_option_is_an_error_before_scoring(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for kind, option in (("targeted", "randoms"), ("iterative", "step")):
@@ -98,14 +98,14 @@ def test_a_study_does_not_score_in_the_folder_of_another_run(
     assert sorted(scored.rglob("*")) == before
 
 
-def test_a_first_attempt_that_failed_can_be_mended(
+def test_a_failed_first_attempt_can_be_repeated_with_other_options(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("study", plan, "--out", tmp_path / "run", "--set", "languages=sw", "--set", "randoms=0")
     mistakes = {
         "model=nowhere/at-all": "nowhere/at-all",
         "piece=last": "piece: must be one of text, first",
-        "budget=1": "budget: 1 units do not cover",
+        "budget=1": "budget: 1 units do not cover the first round",
     }
     for change, message in mistakes.items():
         assert run(monkeypatch, *command, "--set", change) == 1
@@ -141,12 +141,12 @@ def test_a_damaged_config_is_named(
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith(f"headwise: {folder}")
     assert message in error
-    if "languages" in change:  # what refining reads, too
+    if "languages" in change:  # refine reads this field too
         assert run(monkeypatch, "refine", folder) == 1
         assert message in capsys.readouterr().err
 
 
-def test_what_a_page_says_to_repeat_a_run_repeats_it(
+def test_the_command_in_the_report_of_a_run_repeats_it(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--estimand", "truncated", "--players", "ffn", "--limit", 3, "--piece", "first", "--error-rate", 0.2)
@@ -162,7 +162,7 @@ def test_what_a_page_says_to_repeat_a_run_repeats_it(
     assert read_config(tmp_path / "again") == before
 
 
-def test_what_a_page_says_to_repeat_a_study_repeats_it(
+def test_the_command_in_the_report_of_a_study_repeats_it(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "my run"
@@ -170,7 +170,7 @@ def test_what_a_page_says_to_repeat_a_study_repeats_it(
     [command] = report_of(folder).commands
     capsys.readouterr()
     _, *words = shlex.split(command)
-    assert run(monkeypatch, *words) == 0  # goes on where nothing is left to do
+    assert run(monkeypatch, *words) == 0  # resumes the finished study
     words[words.index("--out") + 1] = str(tmp_path / "again")
     assert run(monkeypatch, *words) == 0
     assert read_config(tmp_path / "again") == read_config(folder)
@@ -181,6 +181,6 @@ def test_studies_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert "phrasebook" in capsys.readouterr().out.split()
 
 
-def test_an_unknown_study_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_study_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "study", "nothing") == 1
     assert "no such study" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_an_adapter_is_evaluated_with_its_base(
     assert f"an adapter is tuned already: tune its base {tmp_path / 'tuned'} instead" in capsys.readouterr().err
 
 
-def test_mistakes_get_one_sentence(
+def test_errors_are_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     mistakes = [
@@ -158,7 +158,7 @@ def test_mistakes_get_one_sentence(
 @pytest.mark.parametrize(
     ("option", "value"), [("--seed", -1), ("--patience", -3), ("--out", ""), ("--out", " "), ("--epochs", 0)]
 )
-def test_values_that_no_option_takes_are_a_wrong_call(
+def test_invalid_option_values_are_wrong_usage(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     model: Path,
@@ -177,7 +177,7 @@ def last_error(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_what_is_in_the_folder_is_only_replaced_on_purpose(
+def test_a_folder_is_only_replaced_with_overwrite(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -201,7 +201,7 @@ def no_work(*arguments: object) -> None:
     raise AssertionError("work was done before the folder was looked at")
 
 
-def test_what_is_still_needed_is_never_replaced(
+def test_inputs_are_never_overwritten(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(model)
@@ -230,7 +230,7 @@ def test_the_current_folder_can_be_tuned_to(
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, calls: int) -> None:
-    """Ctrl-C at the call of a module's function that follows a number of calls."""
+    """Raise KeyboardInterrupt at a call of a function, after a number of calls."""
     counted = itertools.count()
     function = getattr(module, name)
 
@@ -246,7 +246,7 @@ def press_ctrl_c(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_stopped_run_says_how_to_go_on_and_does(
+def test_an_interrupted_run_prints_how_to_resume_and_resumes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     command = tune_arguments(model, data, tmp_path / "my tagger")
@@ -284,7 +284,7 @@ def test_evaluation_counts_examples(
     assert f"evaluating: 100% ({total} of {total} examples), en, " in capsys.readouterr().err
 
 
-def test_a_stopped_evaluation_says_so(
+def test_an_interrupted_evaluation_prints_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
     interrupt_after(monkeypatch, evaluation, "measure", 1)
@@ -294,7 +294,7 @@ def test_a_stopped_evaluation_says_so(
 
 @pytest.fixture
 def tagger(tmp_path: Path, model: Path) -> Path:
-    """A tagger that has learnt nothing."""
+    """An untrained tagger."""
     labels = dict(enumerate(UPOS))
     config = {"id2label": labels, "label2id": {label: number for number, label in labels.items()}}
     torch.manual_seed(1)
@@ -304,7 +304,7 @@ def tagger(tmp_path: Path, model: Path) -> Path:
     return tmp_path / "tagger"
 
 
-def test_a_mask_of_other_weights_is_taken_on_purpose_only(
+def test_a_mask_of_other_weights_needs_an_option(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     model: Path,
@@ -335,7 +335,7 @@ def test_languages_and_split_are_checked_before_the_model_is_loaded(
     assert "no split 'exam'" in last_error(capsys)
 
 
-def test_figures_that_are_no_numbers_are_still_json(
+def test_values_that_are_not_finite_are_valid_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tagger: Path
 ) -> None:
     broken = Evaluation("accuracy", math.inf, math.nan, math.inf, 3, 0, np.zeros((3, 2)))
@@ -347,7 +347,7 @@ def test_figures_that_are_no_numbers_are_still_json(
     assert (row["value"], row["low"], row["metrics"]["accuracy"]["high"]) == ("inf", None, "inf")
 
 
-def test_sentences_that_are_too_long_are_cut(
+def test_sentences_that_are_too_long_are_truncated(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
     write_treebank(data / "ud", "fi", ["the cat " * 30, "cat sat"])

@@ -1,4 +1,4 @@
-"""`headwise eval` and `headwise tune` for translation and language modelling: the model's own output layer answers."""
+"""`headwise eval` and `headwise tune` for translation and language modelling."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ IDS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_t
 
 
 def words(end: bool) -> Any:
-    """One token a word, as many as the tiny models know."""
+    """A tokenizer with one token per word and the vocabulary size of the tiny models."""
     names = ["<s>", "<pad>", "</s>", "<unk>", *(f"w{n}" for n in range(4, 50))]
     base = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>"))
     base.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -41,7 +41,7 @@ def save(folder: Path, model: Any) -> Path:
 @pytest.fixture
 def translator(tmp_path: Path) -> Path:
     model = BY_NAME["marian"].build(**IDS)
-    model.generation_config.no_repeat_ngram_size = 1  # so that what a random model writes depends on its heads
+    model.generation_config.no_repeat_ngram_size = 1  # so that the output of a random model depends on its heads
     return save(tmp_path / "translator", model)
 
 
@@ -57,7 +57,7 @@ def encoder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Sentences in an order that can be learnt; every translation begins alike."""
+    """Sentences with a word order that can be learnt; all translations start with the same words."""
     generator = np.random.default_rng(0)
     starts = generator.integers(4, 40, 200)
     sentences = [" ".join(f"w{n}" for n in range(start, start + 2 + start % 4)) for start in starts]
@@ -147,7 +147,7 @@ def test_a_tuned_translator_translates_better(
     assert shown(capsys)["mean"] > before + 4
 
 
-def test_a_tuned_language_model_is_less_perplexed(
+def test_a_tuned_language_model_has_a_lower_perplexity(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], writer: Path, data: Path, tmp_path: Path
 ) -> None:
     command = ("--task", "lm", "--data", data, "--languages", "en", "--json")
@@ -160,7 +160,7 @@ def test_a_tuned_language_model_is_less_perplexed(
     assert shown(capsys)["mean"] < before / 2
 
 
-def test_a_cut_model_is_tuned_and_stays_cut(
+def test_a_shrunk_model_is_tuned_and_stays_shrunk(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], writer: Path, data: Path, tmp_path: Path
 ) -> None:
     model = load_model(writer)
@@ -188,7 +188,7 @@ def test_a_cut_model_is_tuned_and_stays_cut(
     assert shown(capsys)["mean"] == pytest.approx(float(np.exp(-value)), rel=1e-4)
 
 
-def test_tuning_is_in_single_precision_whatever_was_saved(
+def test_tuning_always_uses_single_precision(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: Path, tmp_path: Path
 ) -> None:
     folder = save(tmp_path / "half", BY_NAME["gpt2"].build().bfloat16())
@@ -196,7 +196,7 @@ def test_tuning_is_in_single_precision_whatever_was_saved(
     assert load_model(tmp_path / "tuned").dtype == torch.float32
 
 
-def test_mistakes_get_one_sentence(
+def test_errors_are_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     translator: Path,

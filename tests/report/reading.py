@@ -1,4 +1,4 @@
-"""Reading a page back: its elements, checked for closing in order."""
+"""Parsing a page into elements, with a check that all of them are closed in order."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 @dataclass
 class Element:
-    """One element with what is inside; its text is that of all of it."""
+    """One element; its text includes that of its children."""
 
     name: str
     attributes: dict[str, str | None]
@@ -14,7 +14,7 @@ class Element:
     text: str = ""
 
     def all(self, name: str = "", **attributes: str) -> list["Element"]:
-        """All elements below with that name and those attributes."""
+        """All elements, including this one, with the given name and attributes."""
         wanted = {key.rstrip("_"): value for key, value in attributes.items()}
         own = [self] if name in ("", self.name) and wanted.items() <= self.attributes.items() else []
         return own + [found for child in self.children for found in child.all(name, **attributes)]
@@ -45,7 +45,7 @@ class _Reader(HTMLParser):
 
 
 def read(text: str) -> Element:
-    """The page, once it is clear that everything in it is closed in order."""
+    """Parse a page; every element must be closed in order."""
     reader = _Reader()
     reader.feed(text)
     reader.close()

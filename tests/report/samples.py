@@ -1,4 +1,4 @@
-"""Reports made up of plausible numbers. Run as a program, this writes one to look at: `… FILE [LANGUAGES]`."""
+"""Reports with invented numbers. As a program, this module writes one: `… FILE [LANGUAGES]`."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ RANKINGS = ("shapley", "michel", "random")
 
 
 def sample_scores(languages: Iterable[str], players: tuple[str, ...] = HEADS, seed: int = 0) -> dict[str, HeadScores]:
-    """Scores of any players: what languages share, what is their own, and some noise."""
+    """Random scores with a part that all languages share."""
     rng = np.random.default_rng(seed)
     shared = 0.004 * rng.standard_t(4, len(players)) + 0.0015
     found = {}
@@ -47,7 +47,7 @@ WORDS: dict[str, Decision] = {"-": "harmful", "+": "helpful", "?": "undecided"}
 
 
 def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "full") -> HeadScores:
-    """Scores of a few heads as they are given, with a letter of `WORDS` for each decision."""
+    """Scores of a few heads with the given values, and a character of `WORDS` for each decision."""
     n = len(values)
     decided = tuple(WORDS[letter] for letter in decisions or "?" * n)
     names = tuple(f"encoder.0.{head}" for head in range(n))
@@ -55,7 +55,7 @@ def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "ful
 
 
 def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
-    """Gains of any languages, some better, some worse, some neither."""
+    """Random gains: some better, some worse, some not significant."""
     rng = np.random.default_rng(seed)
     found = []
     for language in languages:
@@ -74,7 +74,7 @@ def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
 
 
 def sample_curves(languages: Iterable[str], heads: int = 144, seed: int = 2) -> tuple[Curve, ...]:
-    """Curves that rise, stay or fall, with bands."""
+    """Random curves with bands."""
     rng = np.random.default_rng(seed)
     removed = np.arange(heads + 1)
     found = []

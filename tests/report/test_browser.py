@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, tips, sorting, scales, and nothing wider than a narrow screen."""
+"""The page in a real browser: no errors, tips, sorting, colour scales, and the width on a narrow screen."""
 
 import html
 import json
@@ -17,7 +17,7 @@ from tests.report.samples import HEADS, LANGUAGES, sample_curves, sample_report
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")]
 
-#: What a reader does, and what it leads to, left in the page as JSON.
+#: A script that acts as a reader does and writes the results into the page as JSON.
 PROBE = """
 const seen = {};
 const tip = document.getElementById("tip");
@@ -74,7 +74,7 @@ document.body.append(out);
 
 
 def browse(path: Path, tmp_path: Path, width: int = 1400) -> tuple[str, str]:
-    """The page as the browser sees it, and what it complained about."""
+    """The DOM of the page, and the console messages of the browser."""
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
                f"--window-size={width},900", "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom",
@@ -85,7 +85,7 @@ def browse(path: Path, tmp_path: Path, width: int = 1400) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the probe saw; the page's policy, which would not let it run, is taken out for it."""
+    """The results of the probe; the content security policy is removed, because it would block the probe."""
     folder = tmp_path_factory.mktemp("browser")
     page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", render(sample_report()))
     (folder / "probed.html").write_text(page.replace("</body>", f"<script>{PROBE}</script></body>"), encoding="utf-8")
@@ -96,7 +96,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_the_script_runs_under_the_policy_without_complaint(tmp_path: Path) -> None:
+def test_the_script_runs_under_the_policy_without_errors(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", sample_report())
     dom, complaints = browse(tmp_path / "report.html", tmp_path)
     assert complaints == ""
@@ -120,7 +120,7 @@ def test_a_tip_appears_under_the_mouse_and_in_focus(seen: dict[str, Any]) -> Non
     assert seen["stops"] == 8
 
 
-def test_a_plot_can_be_read(seen: dict[str, Any]) -> None:
+def test_a_plot_shows_its_values(seen: dict[str, Any]) -> None:
     first = {curve.ranking: curve for curve in sample_curves(LANGUAGES[:8]) if curve.language == "Arabic"}
     assert re.match(r"\d+ heads removed\nshapley: [\d.]+\nmichel: [\d.]+\nrandom: [\d.]+$", seen["plot"])
     assert seen["start"].split("\n")[:2] == ["0 heads removed", f"shapley: {first['shapley'].value[0]:.1f}"]
@@ -136,10 +136,10 @@ def test_a_click_on_a_title_sorts(seen: dict[str, Any]) -> None:
     assert seen["named"] == sorted(seen["named"])
 
 
-def test_the_own_scale_has_other_colours(seen: dict[str, Any]) -> None:
+def test_a_separate_scale_changes_the_colours(seen: dict[str, Any]) -> None:
     assert seen["shared"] != seen["own"]
 
 
-def test_a_narrow_screen_is_wide_enough(seen: dict[str, Any]) -> None:
+def test_the_page_fits_a_narrow_screen(seen: dict[str, Any]) -> None:
     scrolled, width = seen["width"]
     assert scrolled <= width

@@ -1,4 +1,4 @@
-"""The page as a whole: complete, well-formed, safe, small, and the same every time."""
+"""The whole page: complete, well-formed, safe, small and deterministic."""
 
 import dataclasses
 import math
@@ -16,9 +16,9 @@ from tests.report.reading import Element, read
 from tests.report.samples import HEADS, LANGUAGES, sample_curves, sample_gains, sample_report, sample_scores
 
 TITLES = [
-    "Gains", "Gains without what is likely harmful", "Gains of refined masks", "Removing one after the other",
-    "Values of heads", "How alike languages are", "Shared and specific", "Cost",
-    "Where this comes from", "How to repeat it",
+    "Gains", "Gains without likely harmful heads", "Gains of refined masks", "Iterative pruning",
+    "Values of heads", "Similarity of languages", "Shared and specific", "Cost",
+    "Provenance", "How to reproduce",
 ]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;‮"
 
@@ -38,7 +38,7 @@ def section(page: Element, title: str) -> Element:
 
 
 def report_of(gains: Mapping[str, Sequence[Gain]], metric: str = "accuracy") -> Report:
-    """A report of gains alone."""
+    """A report with gains only."""
     return Report("", sections=gain_sections(gains, metric, "head"))
 
 
@@ -46,13 +46,13 @@ def rows(table: Element) -> list[list[str]]:
     return [[cell.text for cell in row.children] for row in table.all("tbody")[0].children]
 
 
-def test_the_sections_come_in_order_and_the_contents_lead_to_them(page: Element) -> None:
+def test_the_sections_are_in_order_and_linked_from_the_contents(page: Element) -> None:
     assert titles(page) == TITLES
     links = [link.attributes["href"] for link in page.all("nav")[0].all("a")]
     assert links == [f"#{each.attributes['id']}" for each in page.all("section")]
 
 
-def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
+def test_the_headline_summarizes_the_gains() -> None:
     gains = (
         Gain("a", 3, 50.0, 54.0, 2.0, 6.0, 0.01, random_mean=49.0),
         Gain("b", 9, 50.0, 48.0, -3.0, -1.0, 0.02, random_mean=48.0),
@@ -64,13 +64,13 @@ def test_the_headline_says_how_much_how_often_and_at_what_price() -> None:
     )
     assert found.text == (
         "Removing 3 to 9 heads changed F1 by +0.8 points on average: significantly better in 1 of 3 languages, worse "
-        "in 1. Removing as many at random: −1.0 points. Removing all that are likely harmful (1 head) changed it by "
-        "+1.5 points: significantly better in 1 of 1 language, worse in none. Refined masks remove 1 head and change "
-        "it by +2.5 points: significantly better in 1 of 1 language, worse in none."
+        "in 1. Removing the same number at random: −1.0 points. Removing all likely harmful ones (1 head) changed F1 "
+        "by +1.5 points: significantly better in 1 of 1 language, worse in none. Refined masks remove 1 head and "
+        "change F1 by +2.5 points: significantly better in 1 of 1 language, worse in none."
     )
 
 
-def test_without_gains_the_headline_speaks_of_the_scores() -> None:
+def test_without_gains_the_headline_summarizes_the_scores() -> None:
     scores = sample_scores(["a", "b"])
     harmful = sorted(len(each.decided("harmful")) for each in scores.values())
     [found] = read(render(Report("", scores=scores))).all(class_="headline")
@@ -93,7 +93,7 @@ def test_the_table_holds_the_gains_with_their_marks() -> None:
     assert [cell.text for cell in mean.children] == ["Mean", "5.7", "50.0", "50.8", "+0.8", "", "49.0−1.0", "–"]
 
 
-def test_columns_that_nobody_filled_are_left_out() -> None:
+def test_columns_without_values_are_left_out() -> None:
     plain = tuple(dataclasses.replace(gain, pooled=None) for gain in sample_gains("abc"))
     found = section(read(render(report_of({"targeted": plain}))), "Gains").all("thead")[0]
     assert [button.text for button in found.all("button")][7:] == ["Random", "Michel", "Zero-shot"]
@@ -106,7 +106,7 @@ def test_bars_share_one_scale() -> None:
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
 
 
-def test_every_head_of_every_language_has_its_cell_with_everything_about_it(page: Element) -> None:
+def test_every_head_of_every_language_has_a_cell_with_its_details(page: Element) -> None:
     scores = sample_report().scores
     figures = section(page, "Values of heads").all("figure")
     assert [figure.all("strong")[0].text for figure in figures] == list(scores)
@@ -140,7 +140,7 @@ def test_undecided_and_harmful_cells_are_marked() -> None:
 
 
 def test_every_language_and_ranking_has_its_curve(page: Element) -> None:
-    figures = section(page, "Removing one after the other").all("figure")
+    figures = section(page, "Iterative pruning").all("figure")
     drawn = {
         (f.all("strong")[0].text, line.attributes["data-name"]): line for f in figures for line in f.all("polyline")
     }
@@ -160,13 +160,13 @@ def test_costs_add_up_and_read_well() -> None:
     assert [cell.text for cell in found.all("tfoot")[0].all("td")] == ["2.1 million", "1 h 0 min"]
 
 
-def test_provenance_and_commands_are_there_word_for_word(page: Element) -> None:
-    found = section(page, "Where this comes from").all("dl")[0]
+def test_provenance_and_commands_are_shown_unchanged(page: Element) -> None:
+    found = section(page, "Provenance").all("dl")[0]
     pairs = dict(zip(*([e.text for e in found.all(name)] for name in ("dt", "dd")), strict=True))
     assert pairs["Estimand"] == "truncated(0.5)"
     assert pairs["Versions"] == "headwise 0.3, torch 2.6"
     assert pairs["Machine"] == "2 cores"
-    assert section(page, "How to repeat it").all("pre")[0].text == "\n".join(sample_report().commands)
+    assert section(page, "How to reproduce").all("pre")[0].text == "\n".join(sample_report().commands)
 
 
 def test_missing_parts_are_left_out() -> None:
@@ -175,10 +175,10 @@ def test_missing_parts_are_left_out() -> None:
     assert titles(read(render(Report("", sections=full.sections[:1])))) == ["Gains"]
     assert titles(read(render(Report("", sections=full.sections[3:], commands=("x",))))) == [TITLES[3], TITLES[9]]
     alone = Report("", scores=sample_scores(["a"]))
-    assert titles(read(render(alone))) == ["Values of heads", "Where this comes from"]
+    assert titles(read(render(alone))) == ["Values of heads", "Provenance"]
 
 
-def test_text_from_data_stays_text() -> None:
+def test_text_from_data_is_escaped() -> None:
     scores = sample_scores([NASTY, "b", "c"])
     scores[NASTY] = dataclasses.replace(
         scores[NASTY], provenance=dataclasses.replace(scores[NASTY].provenance, game=NASTY)
@@ -202,12 +202,12 @@ def test_text_from_data_stays_text() -> None:
     assert any(NASTY in (cell.attributes.get("aria-label") or "") for cell in page.all("rect"))
 
 
-def test_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
+def test_invalid_unicode_is_replaced(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", Report("half a pair: \ud83d"))
     assert "half a pair: ?" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_nothing_is_loaded_from_anywhere() -> None:
+def test_the_page_loads_no_external_resources() -> None:
     text = render(sample_report())
     assert not re.search(r"https?:|//\w|@import|url\((?!#)", text.split("<script>")[0])
     assert not re.search(r"https?:|fetch|XMLHttp|import\b|innerHTML|eval", text.split("<script>")[1])
@@ -224,17 +224,17 @@ def test_fifteen_languages_stay_under_half_a_megabyte(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size < 500_000
 
 
-def test_the_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_the_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
     write_report(path, Report("first"))
     write_report(path, Report("second"))
-    with pytest.raises(HeadwiseError, match="no player's name"):
+    with pytest.raises(HeadwiseError, match="not the name of a player"):
         write_report(path, Report("third", scores=sample_scores(["a"], ("0.0.somebody", "b"))))
     assert "second" in path.read_text(encoding="utf-8")
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_in_the_way_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match="cannot be written"):
         write_report(tmp_path, Report(""))
     assert list(tmp_path.parent.glob(f".{tmp_path.name}-*")) == []
@@ -245,13 +245,13 @@ def test_a_folder_in_the_way_is_one_sentence(tmp_path: Path) -> None:
     [((0, 1), (1.0,), (), ()), ((0,), (1.0,), (1.0,), ()), ((0, 1), (1.0, 2.0), (1.0,), (1.0,))],
     ids=["values", "one edge", "short band"],
 )
-def test_a_curve_with_a_point_missing_is_refused(
+def test_a_curve_with_a_missing_point_is_an_error(
     parts: tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]],
 ) -> None:
     with pytest.raises(HeadwiseError, match="zh, shapley: a curve needs"):
         Curve("zh", "shapley", *parts)
 
 
-def test_a_gain_without_a_number_is_refused() -> None:
+def test_a_gain_without_a_number_is_an_error() -> None:
     with pytest.raises(HeadwiseError, match="between two numbers"):
         Gain("zh", 1, math.nan, 1.0, 0.0, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The parts of the page: where players stand, what languages share, colours."""
+"""The parts of the page: positions of players, comparison of languages, colours."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ def test_pruned_heads_leave_gaps() -> None:
     assert (grid.row_names, grid.columns) == (("0", "1", "2"), 3)
     assert grid.gaps == ((0, 0), (0, 2), (1, 0), (1, 1), (1, 2), (2, 1))
     page = read(render(Report("", scores=sample_scores(["a"], players))))
-    assert "none here" in page.text
+    assert "absent" in page.text
     assert len((page.all("figure")[0].all(class_="gone")[0].attributes["d"] or "").split("z")) == len(grid.gaps) + 1
 
 
@@ -44,15 +44,15 @@ def test_feed_forward_blocks_have_one_row_per_stack() -> None:
     assert page.all("h2")[0].text == "Values of feed-forward blocks"
 
 
-def test_other_estimands_are_not_shown_side_by_side() -> None:
+def test_different_estimands_are_not_compared() -> None:
     scores = {"a": scores_of(range(9)), "b": scores_of(range(9), estimand="truncated(0.5)")}
     assert [title.text for title in read(render(Report("", scores=scores))).all("h2")] == [
         "Values of heads",
-        "Where this comes from",
+        "Provenance",
     ]
 
 
-def test_heads_that_share_their_keys_have_one_place() -> None:
+def test_heads_with_common_keys_have_one_cell() -> None:
     players = ("decoder.0.kv0", "decoder.0.kv1", "decoder.1.kv0")
     [grid] = grids(players, "heads")
     assert grid.places == {(0, 0): 0, (0, 1): 1, (1, 0): 2}
@@ -71,7 +71,7 @@ def test_the_map_of_languages_shows_their_rank_correlations() -> None:
         assert float(cell.split("= ")[1]) == pytest.approx(expected, abs=6e-4)
 
 
-def test_a_language_whose_values_are_all_the_same_correlates_with_none() -> None:
+def test_a_language_with_constant_values_has_no_correlations() -> None:
     scores = {"a": scores_of(range(9)), "b": scores_of([1.0] * 9), "c": scores_of(range(9)[::-1])}
     [found] = read(render(Report("", scores=scores))).all(class_="likeness")
     labels = {(cell.attributes["aria-label"] or ""): cell.attributes["class"] for cell in found.all("rect")}
@@ -80,7 +80,7 @@ def test_a_language_whose_values_are_all_the_same_correlates_with_none() -> None
     assert labels["a, a\nρ = 1.000"] == "s16"
 
 
-def test_languages_that_correlate_stand_together() -> None:
+def test_correlated_languages_are_neighbours() -> None:
     families = np.array([0, 1, 2, 0, 1, 2, 0])
     rho = np.where(families[:, None] == families, 0.9, 0.2)
     order = families[clustered(rho)].tolist()
@@ -88,7 +88,7 @@ def test_languages_that_correlate_stand_together() -> None:
     assert sorted(clustered(rho)) == list(range(7))
 
 
-def test_specific_heads_stand_alone_with_everything_decided() -> None:
+def test_specific_heads_are_decided_everywhere_and_opposite_in_one_language() -> None:
     values = [0.1] * 5
     scores = {
         "a": scores_of(values, "-+-?+"),
@@ -107,13 +107,13 @@ def test_specific_heads_stand_alone_with_everything_decided() -> None:
     assert [bold.text for bold in table.all("strong")] == ["a", "b"]
 
 
-def test_of_two_languages_neither_stands_alone() -> None:
+def test_with_two_languages_no_head_is_specific() -> None:
     scores = {"a": scores_of([0.1] * 4, "-+++"), "b": scores_of([0.1] * 4, "++++")}
     found = read(render(Report("", scores=scores))).all("section")[2]
     assert "1 head, none of them specific" in found.text
 
 
-def test_values_that_are_missing_or_without_error_say_so() -> None:
+def test_missing_values_and_standard_errors_are_shown() -> None:
     scores = dataclasses.replace(scores_of([math.nan, 0.5, 0.25]), stderr=(0.1, math.nan, 0.1))
     [row] = read(render(Report("", scores={"a": scores}))).all(role="row")
     assert [cell.attributes["aria-label"] for cell in row.children] == [
@@ -127,8 +127,8 @@ def test_values_that_are_missing_or_without_error_say_so() -> None:
     ("name", "kind"),
     [("encoder.0.99999999", "heads"), (f"encoder.{'9' * 5000}.0", "heads"), ("encoder.ffn.512", "ffn")],
 )
-def test_a_player_beyond_any_model_is_named(name: str, kind: PlayerKind) -> None:
-    with pytest.raises(HeadwiseError, match=f"'{name}' is no player of any model"):
+def test_player_numbers_that_are_too_large_are_an_error(name: str, kind: PlayerKind) -> None:
+    with pytest.raises(HeadwiseError, match=f"'{name}' is not a valid player"):
         grids(("encoder.ffn.0" if kind == "ffn" else "encoder.0.0", name), kind)
 
 

@@ -151,7 +151,7 @@ def test_values_without_a_sign_or_with_a_bias_do_not_say_what_is_likely(said: di
     unfit = dataclasses.replace(scores, provenance=dataclasses.replace(scores.provenance, **said))
     assert tells_likely(scores)
     assert not tells_likely(unfit)
-    with pytest.raises(HeadwiseError, match=f"the values of stars are {reason} and do not say which heads are likely"):
+    with pytest.raises(HeadwiseError, match=f"the values of stars are {reason} and do not show which heads are likely"):
         unfit.mask("likely")
 
 

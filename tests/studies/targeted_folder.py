@@ -1,4 +1,4 @@
-"""A finished targeted study with gains and scores of one's choice."""
+"""A finished targeted study with given gains and scores."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from headwise.studies import LanguageOutcome, Outcome, TargetedStudy
 
 
 def save_targeted(folder: Path, gains: Mapping[str, float], scores: Mapping[str, HeadScores]) -> Path:
-    """Write what a targeted study of a model that does not exist would have left behind."""
+    """Write the folder of a finished targeted study, without running one."""
     outcomes = {
         language: LanguageOutcome(
             base=70.0,

@@ -1,4 +1,4 @@
-"""The study of correlates: gains against distances and rankings, without running a model."""
+"""The study of correlates: correlation of gains with distances and rankings, without running a model."""
 
 import csv
 import itertools
@@ -26,7 +26,7 @@ from tests.report.samples import scores_of
 from tests.studies.targeted_folder import save_targeted
 
 GAINS = {"de_pud": 0.1, "en": 9.0, "sw": 2.0, "tr": 0.5, "zh": 1.0}
-#: How alike their rankings are to English: 1 − 6·Σd²/60 with Σd² of 0, 2, 18 and 20.
+#: Rank correlations with English: 1 − 6·Σd²/60 with Σd² of 0, 2, 18 and 20.
 VALUES = {"de_pud": [1, 2, 3, 4], "en": [1, 2, 3, 4], "sw": [4, 3, 2, 1], "tr": [2, 1, 3, 4], "zh": [4, 2, 3, 1]}
 LIKENESS = {"de_pud": 1.0, "sw": -1.0, "tr": 0.8, "zh": -0.8}
 DISTANCES = {"deu": 0.3, "tur": 0.7, "swa": 0.9, "zho": 0.5}
@@ -49,7 +49,7 @@ def no_uriel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def uriel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A knowledge base of one kind of distance that leaves the others open, as the real one does."""
+    """A fake URIEL with two kinds of distances; the others are unknown, which the real one allows too."""
 
     class Fake:
         def new_distance(self, kind: str, languages: list[str]) -> np.float32:
@@ -64,7 +64,7 @@ def uriel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "urielplus.urielplus", module)
 
 
-def test_gains_go_with_the_rankings_of_the_source(gains: str, tmp_path: Path) -> None:
+def test_gains_correlate_with_ranking_likeness(gains: str, tmp_path: Path) -> None:
     study = CORRELATES.run(CorrelatesPlan(gains), tmp_path / "run")
     assert {name: row["ranking likeness"] for name, row in study.traits.items()} == pytest.approx(LIKENESS)
     [found] = study.correlates
@@ -79,7 +79,7 @@ def test_gains_go_with_the_rankings_of_the_source(gains: str, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("uriel")
-def test_gains_go_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
+def test_gains_correlate_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
     study = CORRELATES.run(CorrelatesPlan(gains), tmp_path / "run")
     found = {each.trait: each for each in study.correlates}
     assert list(found) == [
@@ -94,7 +94,7 @@ def test_gains_go_with_distances_of_uriel(gains: str, tmp_path: Path) -> None:
     assert CORRELATES.load(study.folder) == study
 
 
-def test_a_file_of_distances_is_taken_as_it_is(gains: str, tmp_path: Path) -> None:
+def test_distances_from_a_file(gains: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("language\tscript\tspeakers\nde\t0\t3\nsw\t0.2\t4\ntr\t0.1\t1\nzh\t0.9\t\n")
     study = CORRELATES.run(CorrelatesPlan(gains, typology=str(path)), tmp_path / "run")
@@ -104,17 +104,17 @@ def test_a_file_of_distances_is_taken_as_it_is(gains: str, tmp_path: Path) -> No
     assert (found["speakers"].languages, found["speakers"].rho) == (3, None)
 
 
-def test_without_scores_of_the_source_distances_are_left(gains: str, tmp_path: Path) -> None:
+def test_without_scores_of_the_source_only_distances_are_used(gains: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("language,near\nde_pud,1\nsw,2\ntr,3\nzh,4\nen,5\n")
     study = CORRELATES.run(CorrelatesPlan(gains, source="fr", typology=str(path)), tmp_path / "run")
     assert [(each.trait, each.languages) for each in study.correlates] == [("near", 5)]
     assert any("no scores of fr" in note for note in study.notes)
-    with pytest.raises(HeadwiseError, match=r"'source': .* give a file of them as 'typology'"):
+    with pytest.raises(HeadwiseError, match=r"'source': .* give a file with distances as 'typology'"):
         CORRELATES.run(CorrelatesPlan(gains, source="fr"), tmp_path / "other")
 
 
-def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None:
+def test_gains_of_refined_masks(gains: str, tmp_path: Path) -> None:
     folder, more = Path(gains), {"de_pud": 4.0, "tr": 1.0, "sw": 2.0, "zh": 3.0}
     figures = json.loads((folder / "targeted.json").read_text())
     for language, found in figures["languages"].items():
@@ -127,7 +127,7 @@ def test_gains_may_be_those_of_refined_masks(gains: str, tmp_path: Path) -> None
     assert CORRELATES.load(study.folder) == study
 
 
-def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
+def test_a_missing_mask_is_an_error(gains: str, tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match="mask: must be one of targeted, likely, refined, not 'random'"):
         CorrelatesPlan(gains, mask="random")
     with pytest.raises(HeadwiseError, match="has no refined mask: choose another 'mask'"):
@@ -135,10 +135,10 @@ def test_a_mask_that_is_not_there_is_named(gains: str, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_few_languages_are_refused(tmp_path: Path) -> None:
+def test_too_few_languages_are_an_error(tmp_path: Path) -> None:
     few = {name: gain for name, gain in GAINS.items() if name != "zh"}
     folder = save_targeted(tmp_path / "few", few, scores_by_language({name: VALUES[name] for name in few}))
-    with pytest.raises(HeadwiseError, match=r"'gains': .* has 3 languages beside en"):
+    with pytest.raises(HeadwiseError, match=r"'gains': .* has 3 languages other than en"):
         CORRELATES.run(CorrelatesPlan(str(folder)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     with pytest.raises(HeadwiseError, match="no finished study"):
@@ -166,12 +166,12 @@ def test_mistakes_in_files_of_distances_are_named(tmp_path: Path, text: str, mes
         read_distances(tmp_path / "none.csv", ["de"])
 
 
-def test_codes_lose_what_follows_the_language() -> None:
+def test_codes_are_reduced_to_the_language() -> None:
     codes = ["de", "de_pud", "zh-Hans", "SW", "sr", "yue_hk", "q"]
     assert [iso_code(code) for code in codes] == ["deu", "deu", "zho", "swa", "hbs", "yue", None]
 
 
-#: ISO 639-1 and the code under which URIEL knows most, looked up by hand.
+#: ISO 639-1 codes and the codes with most data in URIEL, looked up by hand.
 CODES = """
 af afr am amh ar ara as asm az aze be bel bg bul bn ben br bre bs hbs ca cat cs ces cy cym da dan de deu el ell en eng
 eo epo es spa et est eu eus fa fas fi fin fo fao fr fra fy fry ga gle gd gla gl glg gn grn gu guj ha hau he heb hi hin
@@ -183,12 +183,12 @@ uk ukr ur urd uz uzb vi vie wo wol xh xho yi yid yo yor zh zho zu zul
 """
 
 
-def test_codes_are_those_under_which_uriel_knows_most() -> None:
+def test_codes_are_those_with_most_data_in_uriel() -> None:
     expected = dict(zip(CODES.split()[::2], CODES.split()[1::2], strict=True))
     assert {code: iso_code(code) for code in expected} == expected
 
 
-def test_codes_without_langcodes_name_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_langcodes_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langcodes", None)
     with pytest.raises(HeadwiseError, match=r"need the package 'langcodes': pip install 'headwise\[cli\]'$"):
         iso_code("de")
@@ -252,9 +252,9 @@ def test_the_command_prints_tables_and_writes_files(
     assert run(monkeypatch, "report", folder) == 0
     page = (folder / "report.html").read_text()
     assert "Gains" in page
-    assert "How alike languages are" in page
+    assert "Similarity of languages" in page
     [command] = report_of(folder).commands
-    assert run(monkeypatch, *shlex.split(command)[1:]) == 0  # the very same study
+    assert run(monkeypatch, *shlex.split(command)[1:]) == 0  # the same study again
 
 
 def test_both_folders_can_be_moved_together(gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The grid: every cell is measured once, and is what measuring by hand gives."""
+"""The grid: every cell is measured once, with the same result as a direct evaluation."""
 
 import copy
 from pathlib import Path
@@ -30,7 +30,7 @@ def by_hand(setting: Setting, model: object, language: str) -> np.ndarray:
     return evaluate(model, setting.task, setting.dataset.examples(language, "test"), setting.tokenizer).statistics
 
 
-def test_a_cell_is_what_a_plain_evaluation_under_its_mask_gives(setting: Setting, tmp_path: Path) -> None:
+def test_a_cell_equals_a_plain_evaluation_under_its_mask(setting: Setting, tmp_path: Path) -> None:
     masks = [HeadMask.without(setting.heads, off) for off in (["encoder.0.1"], ["encoder.1.0", "encoder.2.3"])]
     cells = [Cell(language, "test", mask) for language in ("en", "sw") for mask in (None, *masks)]
     with open_run(tmp_path / "run", {"seed": 0}) as run:
@@ -67,7 +67,7 @@ def test_what_is_in_the_journal_is_not_measured_again(
     assert all(np.array_equal(first[cell], again[cell]) for cell in cells)
 
 
-def test_a_tuned_cell_is_pruned_tuned_and_measured_as_by_hand(setting: Setting, tmp_path: Path) -> None:
+def test_a_tuned_cell_equals_pruning_tuning_and_evaluating_directly(setting: Setting, tmp_path: Path) -> None:
     mask, settings = HeadMask.without(setting.heads, ["encoder.0.1", "encoder.2.2"]), TuningSettings(epochs=2)
     tuning = CellTuning(("en",), settings)
     cells = [Cell(language, "test", mask, tuning=tuning) for language in ("en", "sw")]
@@ -81,7 +81,7 @@ def test_a_tuned_cell_is_pruned_tuned_and_measured_as_by_hand(setting: Setting, 
     assert all((weight == before[name]).all() for name, weight in setting.model.state_dict().items())
 
 
-def test_another_way_of_tuning_is_another_cell(setting: Setting, tmp_path: Path) -> None:
+def test_cells_with_different_tuning_have_different_keys(setting: Setting, tmp_path: Path) -> None:
     with open_run(tmp_path / "run", {"seed": 0}) as run:
         grid = Grid(setting, run.journal)
         plain = Cell("en", "test")

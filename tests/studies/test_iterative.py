@@ -1,4 +1,4 @@
-"""The iterative study: heads go one after the other, lowest-ranked first, and the metric is measured on test."""
+"""The iterative study: the metric on test data as heads are removed, lowest-ranked first."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def teach(folder: Path) -> None:
-    """Fit the tagger's last layer, so that it is right with all heads and gets worse without them."""
+    """Fit the tagger's last layer, so that it is correct with all heads and worse without them."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     states, labels = [], []
     for text in (text for sentences in SENTENCES.values() for text in sentences):
@@ -105,7 +105,7 @@ def test_values_are_those_of_a_plain_evaluation(study: IterativeStudy, world: Pa
         assert len(set(expected)) > 1
 
 
-def test_random_is_the_mean_of_its_draws_within_the_worst_and_the_best(study: IterativeStudy, world: Path) -> None:
+def test_random_is_the_mean_of_its_draws_with_their_range_as_band(study: IterativeStudy, world: Path) -> None:
     draws = [load_scores(study.folder / f"scoring-random-{draw}")["en"] for draw in range(2)]
     assert [each.provenance.seed for each in draws] == [5, 6]
     curve = curve_of(study, "en", "random")
@@ -116,7 +116,7 @@ def test_random_is_the_mean_of_its_draws_within_the_worst_and_the_best(study: It
     assert curve.high == pytest.approx(values.max(0))
 
 
-def test_all_rankings_begin_and_end_alike(study: IterativeStudy, world: Path) -> None:
+def test_all_rankings_start_and_end_at_the_same_values(study: IterativeStudy, world: Path) -> None:
     players = study.scores["en"].players
     for curve in study.lines:
         assert curve.value[0] == pytest.approx(without(world, curve.language, ()).value)
@@ -134,7 +134,7 @@ def test_bands_are_bootstrap_intervals(study: IterativeStudy, world: Path) -> No
     assert any(low < high for low, high in zip(curve.low, curve.high, strict=True))
 
 
-def test_options_are_for_the_plans_method_alone(study: IterativeStudy, plan: IterativePlan) -> None:
+def test_options_apply_only_to_the_method_of_the_plan(study: IterativeStudy, plan: IterativePlan) -> None:
     config = (study.folder / "scoring" / "config.yaml").read_text()
     assert "flips: 6" in config
     assert "error_rate: 0.1" in (study.folder / "scoring-permutation" / "config.yaml").read_text()
@@ -142,7 +142,7 @@ def test_options_are_for_the_plans_method_alone(study: IterativeStudy, plan: Ite
     assert set(study.seconds) == {"en", "sw"}
 
 
-def test_a_stopped_study_measures_nothing_twice(
+def test_a_resumed_study_measures_nothing_twice(
     study: IterativeStudy, plan: IterativePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = replace(plan, rankings=["stars", "michel"], step=3)
@@ -169,7 +169,7 @@ def test_a_stopped_study_measures_nothing_twice(
 
 
 def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
-    """Every language and set of heads that its curves need, each once."""
+    """All distinct pairs of a language and a set of removed heads on the curves."""
     found = set()
     for curve in study.lines:
         folder = study.folder / ("scoring" if curve.ranking == "stars" else f"scoring-{curve.ranking}")
@@ -178,12 +178,12 @@ def _masks(study: IterativeStudy) -> set[tuple[str, frozenset[str]]]:
     return found
 
 
-def test_what_was_found_is_read_again(study: IterativeStudy) -> None:
+def test_a_finished_study_can_be_loaded(study: IterativeStudy) -> None:
     assert ITERATIVE.load(study.folder) == study
     assert ITERATIVE.load(study.folder) == study
 
 
-def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -> None:
+def test_the_number_of_test_examples_can_be_limited(plan: IterativePlan, world: Path, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, languages="en")
     found = ITERATIVE.run(replace(plan, scoring=scoring, rankings=["stars"], limit_test=2), tmp_path)
     curve, order = curve_of(found, "en", "stars"), found.scores["en"].ranked()
@@ -192,7 +192,7 @@ def test_fewer_test_examples(plan: IterativePlan, world: Path, tmp_path: Path) -
     assert few != pytest.approx(all_of_them)
 
 
-def test_the_plans_method_may_be_the_random_one(plan: IterativePlan, tmp_path: Path) -> None:
+def test_the_method_of_the_plan_may_be_random(plan: IterativePlan, tmp_path: Path) -> None:
     scoring = replace(plan.scoring, method="random", options={}, languages="en")
     found = ITERATIVE.run(replace(plan, scoring=scoring, rankings=["random"], step=100), tmp_path)
     assert found.scores["en"].provenance.method == "random"
@@ -206,7 +206,7 @@ def test_heads_without_a_value_cannot_be_ranked(plan: IterativePlan, tmp_path: P
         ITERATIVE.run(replace(plan, scoring=scoring, rankings=["permutation"]), tmp_path)
 
 
-def test_what_a_curve_comes_to() -> None:
+def test_area_removable_heads_and_best_point_of_a_curve() -> None:
     curve = Curve("zh", "stars", removed=(0, 4, 8, 10), value=(80.0, 84.0, 79.0, 10.0))
     # Mean heights 82 and 81.5 over four tenths each, 44.5 over the last two tenths.
     assert area(curve) == pytest.approx(0.4 * 82 + 0.4 * 81.5 + 0.2 * 44.5)
@@ -217,7 +217,7 @@ def test_what_a_curve_comes_to() -> None:
     assert best(replace(curve, value=(80.0, 80.0, 79.0, 10.0))) == (0, 80.0)
 
 
-def test_tables_tell_areas_limits_and_best_points() -> None:
+def test_tables_of_areas_removable_heads_and_best_points() -> None:
     lines = (
         Curve("zh", "stars", (0, 5, 10), (80.0, 82.0, 40.0), (79.0, 81.0, 39.0), (81.0, 83.0, 41.0)),
         Curve("zh", "random", (0, 5, 10), (80.0, 60.0, 40.0), (80.0, 50.0, 40.0), (80.0, 70.0, 40.0)),
@@ -238,12 +238,12 @@ def test_tables_tell_areas_limits_and_best_points() -> None:
     assert (len(points.rows), points.printed) == (12, False)
 
 
-def test_tables_name_what_was_removed() -> None:
+def test_tables_name_the_kind_of_players() -> None:
     lines = (Curve("zh", "stars", (0, 5), (80.0, 40.0), (79.0, 39.0), (81.0, 41.0)),)
     for kind, noun in (("heads", "head"), ("ffn", "feed-forward block"), ("layers", "layer")):
         scores = {"zh": replace(scores_of([1, 2], "++"), kind=cast(PlayerKind, kind))}
         areas, limits, _, points = IterativeStudy(Path(), "accuracy", lines, scores, {}, ()).tables()
-        assert f"no {noun} removed" in areas.title
+        assert f"{noun}s removed" in areas.title
         assert f"{noun}s removable" in limits.title
         assert f"{noun}s removed" in points.title
 
@@ -254,7 +254,7 @@ def test_tables_name_what_was_removed() -> None:
         ({"rankings": ("stars", "shap")}, "rankings: there is no method 'shap'"),
         ({"rankings": "stars,random"}, "rankings: a list of methods"),
         ({"rankings": []}, "rankings: a list of methods"),
-        ({"rankings": ["stars", "random", "stars"]}, "rankings: 'stars' is there twice"),
+        ({"rankings": ["stars", "random", "stars"]}, "rankings: 'stars' occurs twice"),
         ({"rankings": ["michel"]}, "rankings: the method 'stars' is missing"),
         ({"step": 0}, "step: a whole number"),
         ({"step": "six"}, "step: a whole number"),
@@ -299,7 +299,7 @@ def test_the_command_prints_tables_and_writes_csv_json_and_a_page(
     assert "mean" in shown
     assert "removable" in shown
     assert "upper bound" in shown
-    assert shown.count(" language ") == 3, "the long table is for the file alone"
+    assert shown.count(" language ") == 3, "the long table is only written to a file"
     assert run(monkeypatch, "study", path, "--out", out, "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures == json.loads((out / "iterative.json").read_text())

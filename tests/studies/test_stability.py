@@ -1,4 +1,4 @@
-"""The stability study: one run for each seed, how far they agree, and what languages share."""
+"""The stability study: one run per seed, their agreement, and the comparison of languages."""
 
 import csv
 import json
@@ -75,7 +75,7 @@ def test_heads_that_every_seed_finds_harmful_are_counted() -> None:
 
 
 def test_languages_are_compared_by_their_mean_over_seeds() -> None:
-    # The seeds of b are far apart; their mean ranks as (1, 2, 4, 3) does.
+    # The two seeds of b differ widely; their mean has the ranks (1, 2, 4, 3).
     study = study_of(
         {"a": scores_of([1, 2, 3, 4]), "b": scores_of([9, 2, 8, 7])},
         {"a": scores_of([1, 2, 3, 4]), "b": scores_of([-9, 2, 0, -1])},
@@ -83,14 +83,14 @@ def test_languages_are_compared_by_their_mean_over_seeds() -> None:
     assert rows_of(study, "likeness") == [("a", 1.0, pytest.approx(0.8)), ("b", pytest.approx(0.8), 1.0)]
 
 
-def test_values_that_are_all_the_same_are_like_no_others() -> None:
+def test_constant_values_have_no_rank_correlation() -> None:
     study = study_of(*[{"a": scores_of([1, 2, 3, 4]), "b": scores_of([1] * 4)}] * 2)
     assert rows_of(study, "likeness") == [("a", 1.0, None), ("b", None, None)]
     assert study.languages["b"].correlation is None
     assert "NaN" not in json.dumps(study.to_dict())
 
 
-def test_agnostic_heads_come_with_their_mean_value() -> None:
+def test_agnostic_heads_are_listed_with_their_mean_value() -> None:
     study = study_of(
         {"a": scores_of([4, 6, 2, 1, 0]), "b": scores_of([3, 4, 0, 1, 2])},
         {"a": scores_of([6, 8, 2, 1, 0]), "b": scores_of([3, 4, 0, 1, 2])},
@@ -112,7 +112,7 @@ def test_specific_heads_are_decided_by_every_seed_in_every_language() -> None:
     assert affinity["opposed"] == ["encoder.0.0", "encoder.0.3", "encoder.0.1"]
 
 
-def test_pooled_scores_say_what_they_cost() -> None:
+def test_pooled_scores_add_up_counts_and_units() -> None:
     one = scores_of([1, 2, 3], "+-?")
     one = replace(one, provenance=replace(one.provenance, seed=1, units=10))
     pooled = pool_seeds([one, one, one, one])
@@ -121,7 +121,7 @@ def test_pooled_scores_say_what_they_cost() -> None:
     assert (pooled.provenance.seed, pooled.provenance.units) == (None, 40)
 
 
-def test_every_seed_is_a_run_of_its_own(plan: StabilityPlan, tmp_path: Path) -> None:
+def test_every_seed_is_a_separate_run(plan: StabilityPlan, tmp_path: Path) -> None:
     steps: list[tuple[int, int, str]] = []
     study = STABILITY.run(plan, tmp_path / "run", lambda *step: steps.append(step))
     for seed, name in ((3, "scoring"), (1, "scoring-seed-1")):
@@ -159,7 +159,7 @@ def test_nothing_is_scored_twice(plan: StabilityPlan, tmp_path: Path, monkeypatc
     assert len(drawn) == 5
 
 
-def test_other_seeds_are_refused_before_anything_is_scored(plan: StabilityPlan, tmp_path: Path) -> None:
+def test_other_seeds_are_an_error_before_scoring(plan: StabilityPlan, tmp_path: Path) -> None:
     STABILITY.run(plan, tmp_path)
     with pytest.raises(HeadwiseError, match="'seeds' = \\[3, 1\\]"):
         STABILITY.run(replace(plan, seeds=(3, 2)), tmp_path)
@@ -167,12 +167,12 @@ def test_other_seeds_are_refused_before_anything_is_scored(plan: StabilityPlan, 
 
 
 @pytest.mark.parametrize("seeds", [(), (1,), (1, 1), ("a", "b"), 3])
-def test_seeds_without_a_pair_are_named(seeds: Any) -> None:
+def test_fewer_than_two_different_seeds_are_an_error(seeds: Any) -> None:
     with pytest.raises(HeadwiseError, match="seeds: at least two"):
         StabilityPlan(ScoringPlan("m", "pos", "d"), seeds)
 
 
-def test_a_seed_beside_the_seeds_is_refused() -> None:
+def test_a_seed_in_the_scoring_plan_is_an_error() -> None:
     with pytest.raises(HeadwiseError, match="seed: a stability study does not use it"):
         StabilityPlan(ScoringPlan("m", "pos", "d", seed=4))
 
@@ -194,7 +194,7 @@ def test_the_command_prints_tables_and_writes_files(
     assert run(monkeypatch, "study", path, "--out", folder) == 0
     shown = capsys.readouterr().out
     assert "harmful, seed 1" in shown
-    assert "Likeness: Spearman’s, of values averaged over the seeds." in shown
+    assert "Spearman’s rank correlation of values averaged over the seeds." in shown
     assert run(monkeypatch, "study", path, "--out", folder, "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures == json.loads((folder / "stability.json").read_text())
@@ -207,5 +207,5 @@ def test_the_command_prints_tables_and_writes_files(
         assert (folder / f"{name}.csv").is_file()
     assert run(monkeypatch, "report", folder) == 0
     page = (folder / "report.html").read_text()
-    assert "How alike languages are" in page
+    assert "Similarity of languages" in page
     assert "encoder.2.3" in page

@@ -1,4 +1,4 @@
-"""The targeted study: masks from dev, judged on test, beside controls of the same size."""
+"""The targeted study: masks from dev data, judged on test data and compared with controls of the same size."""
 
 import csv
 import shutil
@@ -24,7 +24,7 @@ from headwise.tasks import find_task
 from tests.families import BY_NAME
 from tests.scoring.world import save_data, save_model
 
-#: A plan in YAML that has all it needs.
+#: A minimal plan in YAML.
 PLAN = "study: targeted\nmodel: m\ntask: pos\ndata: d\n"
 
 
@@ -60,7 +60,7 @@ def test_controls_have_the_size_of_the_mask(study: TargetedStudy) -> None:
         assert outcome.masks["zero-shot"].removed == len(study.scores["en"].decided("harmful"))
 
 
-def test_the_likely_mask_stands_between_the_others(study: TargetedStudy, world: Path) -> None:
+def test_the_likely_mask_is_in_the_tables(study: TargetedStudy, world: Path) -> None:
     for language, outcome in study.languages.items():
         assert outcome.masks["likely"].removed == len(study.scores[language].mask("likely").off)
     gains, controls = study.tables()
@@ -102,14 +102,14 @@ def test_random_masks_may_be_judged_on_a_part_of_the_test_data(
     words = evaluate(model, find_task("pos"), examples, tokenizer).statistics
     with gated(model, off):
         masked = evaluate(model, find_task("pos"), examples, tokenizer).statistics
-    # One example of the four is left out: the difference is that of the other three.
+    # Three of the four examples are drawn, so one of the four differences without one example must be right.
     shares = [np.delete(each, place, axis=0).sum(0) for place in range(4) for each in (masked, words)]
     differences = [100 * (a[0] / a[1] - b[0] / b[1]) for a, b in zip(shares[::2], shares[1::2], strict=True)]
     assert any(found.randoms["refined"][2] - found.base == pytest.approx(each) for each in differences)
     assert TARGETED.run(replace(plan, random_examples=99), tmp_path / "all").languages == study.languages
 
 
-def test_the_same_study_again_is_read_not_run(
+def test_a_finished_study_is_not_measured_again(
     study: TargetedStudy, plan: TargetedPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -132,7 +132,7 @@ def test_a_larger_budget_refines_the_masks_of_the_new_scores(plan: TargetedPlan,
         assert masks[0] == masks[1]
 
 
-def test_test_data_that_changed_are_measured_anew(plan: TargetedPlan, world: Path, tmp_path: Path) -> None:
+def test_changed_test_data_are_measured_again(plan: TargetedPlan, world: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(world / "data", data)
     here = replace(plan, scoring=replace(plan.scoring, data=str(data)), randoms=0, refine=0)
@@ -165,7 +165,7 @@ def test_figures_masks_and_tables_are_written(study: TargetedStudy) -> None:
     assert float(controls["sw"]["random as refined sd"]) == pytest.approx(spread)
 
 
-def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) -> None:
+def test_gains_are_printed_with_their_sign_and_saved_unrounded(tmp_path: Path) -> None:
     gains = {"en": 1 / 3, "sw": -1 / 7}
     outcomes = {
         name: LanguageOutcome(
@@ -187,11 +187,11 @@ def test_gains_are_printed_with_their_sign_and_kept_unrounded(tmp_path: Path) ->
     assert "| en | 0.00 | 0.33 ± 0.0 |" in (tmp_path / "controls.md").read_text(encoding="utf-8")
 
 
-def test_a_finished_study_is_read_as_it_was_written(study: TargetedStudy) -> None:
+def test_a_finished_study_can_be_loaded(study: TargetedStudy) -> None:
     assert TARGETED.load(study.folder) == study
 
 
-def test_a_refined_mask_goes_on_from_the_harmful_players(plan: TargetedPlan, tmp_path: Path) -> None:
+def test_without_refinement_there_are_no_refined_masks(plan: TargetedPlan, tmp_path: Path) -> None:
     without = TARGETED.run(replace(plan, refine=0, randoms=0), tmp_path / "without")
     assert all("refined" not in each.masks for each in without.languages.values())
     assert all("refined" not in table.columns for table in without.tables())
@@ -207,7 +207,7 @@ def test_blocks_and_layers_are_studied_like_heads(plan: TargetedPlan, tmp_path: 
     assert len(found.languages["en"].randoms["targeted"]) == 3
 
 
-def test_random_masks_have_as_many_groups_of_heads_off_as_the_refined_one() -> None:
+def test_random_masks_remove_as_many_groups_of_heads_as_the_refined_mask() -> None:
     heads = find_heads(BY_NAME["llama"].build())
     players = kv_groups(heads)
     groups = players.names
@@ -222,7 +222,7 @@ def test_random_masks_have_as_many_groups_of_heads_off_as_the_refined_one() -> N
 
 
 @pytest.mark.parametrize("method", ["gradient-screen", "michel"])
-def test_methods_that_do_not_tell_what_is_likely_have_no_mask_of_it(
+def test_methods_with_biased_or_unsigned_values_have_no_likely_mask(
     plan: TargetedPlan, tmp_path: Path, method: str
 ) -> None:
     scoring = replace(plan.scoring, method=method, options={}, estimand="full", budget=200)
@@ -249,7 +249,7 @@ def test_damaged_figures_are_named(study: TargetedStudy, tmp_path: Path, change:
         load_study(folder)
 
 
-def test_scores_of_no_language_are_named(study: TargetedStudy, tmp_path: Path) -> None:
+def test_scores_with_an_invalid_language_are_an_error(study: TargetedStudy, tmp_path: Path) -> None:
     folder = shutil.copytree(study.folder, tmp_path / "study")
     file = folder / "scoring" / "scores" / "sw.json"
     file.write_text(file.read_text().replace('"language": "sw"', '"language": ["sw"]'))
@@ -257,7 +257,7 @@ def test_scores_of_no_language_are_named(study: TargetedStudy, tmp_path: Path) -
         load_study(folder)
 
 
-def test_the_mask_that_all_languages_share_is_kept(study: TargetedStudy) -> None:
+def test_the_pooled_mask_is_saved(study: TargetedStudy) -> None:
     mask = HeadMask.load(study.folder / "pooled.json")
     assert mask.language is None
     assert mask.off
@@ -306,7 +306,7 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("study: other", "it must say 'study: KIND'"),
+        ("study: other", "it needs a field 'study'"),
         ("study: targeted\nmodel: m\ntask: pos\ndata: d\ncolour: red", "unknown field 'colour': choose from .*budget"),
         ("study: targeted\nmodel: m\ntask: pos", "the field 'data' is missing: add it; the fields are .*budget"),
         ("a: [", "mine.yaml, line 1: not YAML"),
@@ -325,10 +325,10 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
         (f"{PLAN}limit: 0", "limit: a whole number of at least 1, not 0"),
         (f"{PLAN}options: 3", "'options' must be a map of names and values, not 3"),
         (f"{PLAN}bfloat16: 1", "'bfloat16' must be true or false, not 1"),
-        (f"{PLAN}test_split: dev", "test_split: heads are scored on 'dev' too"),
-        (f"{PLAN}test_split: all", "test_split: 'all' holds 'dev' too"),
-        (f"{PLAN}split: all", "split: 'all' holds 'test' too"),
-        (f"{PLAN}split: all\ntest_split: all", "test_split: heads are scored on 'all' too"),
+        (f"{PLAN}test_split: dev", "test_split: heads are also scored on 'dev'"),
+        (f"{PLAN}test_split: all", "test_split: 'all' also contains 'dev'"),
+        (f"{PLAN}split: all", "split: 'all' also contains 'test'"),
+        (f"{PLAN}split: all\ntest_split: all", "test_split: heads are also scored on 'all'"),
         (f"{PLAN}budget: .nan", "mine.yaml: 'budget' must be a finite number, not nan"),
         (f"{PLAN}budget: .inf", "mine.yaml: 'budget' must be a finite number, not inf"),
         (
@@ -336,8 +336,8 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
             "must be a list, each item text, not 'stars'",
         ),
         ("study: stability\nmodel: m\ntask: pos\ndata: d\nseeds: [0, a]", "must be a list, each item a whole number"),
-        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: test", "test_split: heads are scored on 'test' too"),
-        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: all", "split: 'all' holds 'test' too"),
+        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: test", "test_split: heads are also scored on 'test'"),
+        ("study: iterative\nmodel: m\ntask: pos\ndata: d\nsplit: all", "split: 'all' also contains 'test'"),
     ],
 )
 def test_mistakes_in_plans_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -353,7 +353,7 @@ def test_languages_can_be_a_list(tmp_path: Path) -> None:
     assert find_plan(str(path)).scoring.languages == "en,sw"
 
 
-def test_what_to_judge_on_is_looked_for_before_anything_is_scored(world: Path, tmp_path: Path) -> None:
+def test_a_missing_test_split_is_an_error_before_scoring(world: Path, tmp_path: Path) -> None:
     scoring = ScoringPlan(str(world / "model"), "pos", str(world / "data"), "en,sw")
     with pytest.raises(HeadwiseError, match="has no split 'tets': it has "):
         TARGETED.run(TargetedPlan(scoring, test_split="tets"), tmp_path / "run")

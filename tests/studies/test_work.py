@@ -1,4 +1,4 @@
-"""A study at work: one load, one opening of the data, every example encoded once."""
+"""Running a study: the model is loaded once, the data are opened once, and each example is encoded once."""
 
 from collections import Counter
 from pathlib import Path

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Commands(TyperGroup):
-    """The group of all commands: Ctrl-C ends any of them with one line."""
+    """The group of all commands: Ctrl-C ends a command with one line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was chosen."""
@@ -40,7 +40,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-# Plain help: rich's boxes take as long to import as all the rest.
+# Plain help: importing rich takes as long as importing everything else.
 app = typer.Typer(cls=_Commands, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.command(name="data")(data_command)
@@ -79,7 +79,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRemoteCode = False) -> None:
-    """Show the attention sites of a model."""
+    """Show the attention modules of a model and their heads."""
     from headwise.heads import find_heads
     from headwise.models import load_skeleton
 
@@ -94,7 +94,7 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
 
 @app.command(name="ls")
 def list_things(what: Listing, as_json: AsJson = False) -> None:
-    """List what headwise knows: architectures, models, tasks, methods, games, studies, data sets; or your runs."""
+    """List available models, methods, studies and so on, or your runs."""
     match what:
         case Listing.architectures:
             _list_architectures(as_json)
@@ -135,7 +135,7 @@ def _list_data(as_json: bool) -> None:
         return
     rows = ((each.name, ", ".join(each.tasks), str(each.languages), each.about) for each in found)
     print_table("data sets", ("name", "tasks", "languages", "about"), rows)
-    typer.echo("--data also takes a folder or a YAML file of your own.")
+    typer.echo("--data also accepts your own folder or YAML file.")
 
 
 def _list_runs(as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`headwise data`: shows what was understood of a data set before anything is computed."""
+"""`headwise data`: shows how a data set was read."""
 
 import dataclasses
 import json
@@ -19,14 +19,18 @@ def data_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A file, a folder, a pattern such as 'reviews.{language}.csv', or any other data set."
+            metavar="DATA",
+            help="A file, a folder, a pattern such as 'reviews.{language}.csv', or the name of a data set.",
         ),
     ],
     task: Annotated[str | None, typer.Option("--task", help="The task; guessed from the data by default.")] = None,
-    languages: Annotated[str, typer.Option("--languages", help="Comma-separated codes, or 'all'.")] = "all",
+    languages: Annotated[str, typer.Option("--languages", help="Comma-separated language codes, or 'all'.")] = "all",
     as_json: AsJson = False,
 ) -> None:
-    """Show what a data set contains: task, languages, splits, labels, three examples, warnings."""
+    """Show the contents of a data set.
+
+    Prints the task, languages, splits, labels, three examples and warnings.
+    """
     from headwise.data.describe import describe
 
     found = describe(name, task, languages)

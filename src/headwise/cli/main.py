@@ -1,4 +1,4 @@
-"""`headwise`: the entry point and its one way of failing."""
+"""`headwise`: the entry point, which prints errors as one line."""
 
 import os
 import sys
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command line: 0 when it went well, 1 when it failed, 2 when it was called wrongly."""
+    """Run the command line. The exit code is 0 for success, 1 for an error, 2 for wrong usage, 130 for Ctrl-C."""
     try:
         _run()
-    except KeyboardInterrupt:  # also while the libraries are still loading
+    except KeyboardInterrupt:  # for example, while libraries are being imported
         print("headwise: stopped", file=sys.stderr)
         sys.exit(130)
 
@@ -27,12 +27,12 @@ def _run() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here, where a full disk can still be said
+            sys.stdout.flush()  # so that a write error, such as a full disk, is reported below
     except FieldError as error:
         sys.exit(f"headwise: {_option(error.field)}: {error.reason}")
     except HeadwiseError as error:
         sys.exit(f"headwise: {error}")
-    except BrokenPipeError:  # whoever read the output has had enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         _drop_output()
         sys.exit(1)
     except OSError as error:
@@ -41,10 +41,10 @@ def _run() -> None:
 
 
 def _option(field: str) -> str:
-    """The option that gives a field; the fields of studies are in their plans."""
+    """The command-line option of a field; for studies the field of the plan."""
     return field if sys.argv[1:2] in (["study"], ["demo"]) else f"--{field.replace('_', '-')}"
 
 
 def _drop_output() -> None:
-    """Let what is left in the buffer go: Python would try once more to write it, and complain."""
+    """Discard buffered output: otherwise Python tries to write it again at exit and prints another error."""
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115

@@ -16,8 +16,11 @@ def merge_command(
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Merge runs of headwise score that differ in their seed only: scores from the rounds of all of them."""
-    from headwise.scoring.merge import merge_scoring  # late: it imports torch
+    """Merge runs of headwise score that differ only in their seed.
+
+    The scores are computed from the rounds of all runs.
+    """
+    from headwise.scoring.merge import merge_scoring  # imports torch, which --help does not need
 
     found = merge_scoring(runs, out, trust_remote_code)
     if as_json:

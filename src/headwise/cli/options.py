@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Name on the hub, a folder, or a default (headwise ls models).")
+    str,
+    typer.Argument(metavar="MODEL", help="Name on the hub, a folder, or a built-in model (see headwise ls models)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps; auto takes a GPU if there is one.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps; auto uses a GPU if there is one.")]
 Dtype = Annotated[
     str, typer.Option("--dtype", help="Type of the weights: float32, bfloat16, float16, or auto (as they were saved).")
 ]

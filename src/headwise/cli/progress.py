@@ -1,4 +1,4 @@
-"""Progress of commands on standard error, and what they say when they are stopped."""
+"""Progress bars on standard error, and the message of an interrupted command."""
 
 import shlex
 import signal
@@ -14,11 +14,11 @@ from headwise.support.progress import Progress
 
 
 class _Terminated(BaseException):
-    """SIGTERM, as an exception that ends the work as Ctrl-C does."""
+    """Raised on SIGTERM, as KeyboardInterrupt is on Ctrl-C."""
 
 
 def show_progress(title: str, unit: str = "") -> Progress:
-    """Progress of work that keeps nothing when it is stopped."""
+    """Progress of work that cannot be resumed."""
     return Progress(title, unit)
 
 

@@ -18,7 +18,7 @@ from headwise.support.display import shorten
 if TYPE_CHECKING:
     from headwise.pruning import Exported
 
-#: The rules in words.
+#: Descriptions of the rules.
 _RULES = {
     "likely": "likely harmful (--likely)",
     "harmful": "decided harmful (--harmful)",
@@ -32,16 +32,21 @@ _RULES = {
 def refine_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score or study.")],
     languages: Annotated[
-        str, typer.Option("--languages", help="Comma-separated codes of the run's, or 'all'.")
+        str, typer.Option("--languages", help="Comma-separated language codes of the run, or 'all'.")
     ] = "all",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Passes over the examples, at most.")] = 12,
-    width: Annotated[int, typer.Option("--width", min=1, help="Heads flipped at once, at first.")] = 8,
-    examples: Annotated[int, typer.Option("--examples", min=2, help="At most so many examples a language.")] = 512,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Maximum number of passes over the examples.")] = 12,
+    width: Annotated[
+        int, typer.Option("--width", min=1, help="Maximum number of heads changed in the first step.")
+    ] = 8,
+    examples: Annotated[int, typer.Option("--examples", min=2, help="Maximum number of examples per language.")] = 512,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Refine a run's masks: what hurts given that the harmful heads are off goes too, what is missed comes back."""
+    """Improve the masks of a run step by step.
+
+    Start from the mask without the harmful heads. Remove heads that are harmful under it, and restore heads that help.
+    """
     codes = [code.strip() for code in languages.split(",") if code.strip()]
     if not codes:
         raise HeadwiseError("--languages names no language: give codes such as zh,tr or 'all'")
@@ -72,7 +77,7 @@ def refine_command(
     )
     print_table(f"{folder}: refined masks", ("language", *next(iter(rows.values()))), cells)
     use = shlex.join(["headwise", "prune", str(folder), "--language", next(iter(rows)), "--refined", "--out", "FOLDER"])
-    typer.echo("Values are of the examples that were chosen on: judge on others.")
+    typer.echo("The values are on the examples that the masks were chosen on: evaluate the masks on other examples.")
     typer.echo(f"Masks are in {folder / REFINED}; to use one: {use}")
 
 
@@ -80,36 +85,45 @@ def prune_command(
     model: Annotated[
         str, typer.Argument(metavar="MODEL|RUN", help="A model, or a run folder of headwise score or study.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder to write, new or empty.")],
-    mask: Annotated[Path | None, typer.Option("--mask", help="A mask file: which heads stay.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Output folder, new or empty.")],
+    mask: Annotated[
+        Path | None, typer.Option("--mask", help="Remove the heads that are off in this mask file.")
+    ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", help="Choose heads by the run's scores of this language.")
+        str | None, typer.Option("--language", help="Choose the heads by the scores of this language in the run.")
     ] = None,
     likely: Annotated[
         bool,
-        typer.Option("--likely", help="Heads that are likely harmful; a tenth may not be. This is the default."),
+        typer.Option(
+            "--likely", help="Remove likely harmful heads, of which 10% may be harmless. This is the default."
+        ),
     ] = False,
     harmful: Annotated[
-        bool, typer.Option("--harmful", help="Heads that are decided harmful, at the error rate of the run.")
+        bool, typer.Option("--harmful", help="Remove heads that are decided harmful at the error rate of the run.")
     ] = False,
     refined: Annotated[
-        bool, typer.Option("--refined", help="The mask that headwise refine or a targeted study has made.")
+        bool, typer.Option("--refined", help="Use the mask made by headwise refine or a targeted study.")
     ] = False,
     count: Annotated[
-        int | None, typer.Option("--count", min=0, help="This number of heads, those with the lowest values.")
+        int | None, typer.Option("--count", min=0, help="Remove this number of heads, lowest values first.")
     ] = None,
     share: Annotated[
-        float | None, typer.Option("--share", min=0, max=1, help="This share of the heads, lowest values first.")
+        float | None, typer.Option("--share", min=0, max=1, help="Remove this share of the heads, lowest values first.")
     ] = None,
-    kind: Annotated[ExportKind, typer.Option("--export", help="What to write.")] = ExportKind.shrunk,
+    kind: Annotated[
+        ExportKind, typer.Option("--export", help="What to write: a mask file, folded weights, or a smaller model.")
+    ] = ExportKind.shrunk,
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Remove heads: as a mask beside the checkpoint, folded into its weights, or cut out of them."""
+    """Remove heads from a model and save it.
+
+    The result is the model with a mask file, with the mask folded into its weights, or with fewer weights.
+    """
     from headwise.heads import find_heads
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
@@ -119,7 +133,7 @@ def prune_command(
     if len(rules) > 1:
         raise HeadwiseError("--likely, --harmful and --refined are different ways to choose heads: give one of them")
     choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
-    kept = {**_models(choice.model), "the run": Path(model), "what heads are chosen by": choice.source}
+    kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
     check_target(out, kept, overwrite)
     loaded = load_model(choice.model, trust_remote_code)
     heads = find_heads(loaded)
@@ -130,7 +144,7 @@ def prune_command(
 
 
 def _models(name: str) -> dict[str, Path]:
-    """Where a model is, and the base of an adapter, if they are on this disk."""
+    """The folders of a model and of the base model of an adapter."""
     from headwise.models.adapted import find_adapter
 
     adapter = find_adapter(name) if Path(name).is_dir() else None
@@ -138,7 +152,7 @@ def _models(name: str) -> dict[str, Path]:
 
 
 def _print_exported(rule: str, found: "Exported", as_json: bool) -> None:
-    """The rule, the heads that were removed, and the size of a shrunk model."""
+    """Print the rule, the removed heads, and the size of a shrunk model."""
     off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
     if as_json:
         about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}

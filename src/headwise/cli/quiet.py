@@ -1,4 +1,4 @@
-"""Silence of other libraries: their progress bars, log lines and warnings stay out of the command line's output."""
+"""Silences other libraries: their progress bars, log lines and warnings do not appear in the output."""
 
 import os
 import warnings
@@ -8,7 +8,7 @@ _VARIABLES = {
     "TRANSFORMERS_VERBOSITY": "error",
     "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
     "HF_HUB_VERBOSITY": "error",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # transformers follows it too
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # transformers reads it too
     "DATASETS_VERBOSITY": "error",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",  # otherwise tokenizers warns whenever the process forks
@@ -17,7 +17,7 @@ _LIBRARIES = ("torch", "transformers", "datasets", "huggingface_hub", "peft", "t
 
 
 def quiet_libraries() -> None:
-    """Silence the libraries that commands use; it has to be called before they are imported."""
+    """Silence the libraries that commands use; must be called before they are imported."""
     for name, value in _VARIABLES.items():
         os.environ.setdefault(name, value)
     if not os.environ.get("PYTHONWARNINGS"):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from headwise.scores import Comparison, HeadScores
     from headwise.scoring import LanguageScores, ScoringRun
 
-#: Heads shown at each end of the ranking.
+#: Number of heads shown at each end of the ranking.
 _SHOWN = 3
-#: Names of harmful heads shown of each language.
+#: Maximum number of harmful heads named per language.
 _NAMED = 12
-#: Values with more decimal places are shown in scientific notation.
+#: Values that need more decimal places are shown in scientific notation.
 _MOST_DECIMALS = 6
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score.")]
@@ -36,38 +36,54 @@ def score_command(
     task: TaskName,
     data: Data,
     languages: Languages = "all",
-    split: Annotated[str, typer.Option("--split", help="Which part of the data.")] = "dev",
-    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "stars",
+    split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "dev",
+    method: Annotated[str, typer.Option("--method", help=f"Scoring method: one of {', '.join(METHODS)}.")] = "stars",
     budget: Annotated[
-        float, typer.Option("--budget", min=1, help="Passes of an example through the model, for each language.")
+        float,
+        typer.Option(
+            "--budget", min=1, help="Maximum number of passes of one example through the model, per language."
+        ),
     ] = 60_000,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after so long, all in all.")] = None,
-    game: Annotated[str, typer.Option("--game", help=f"One of {', '.join(GAMES)}.")] = "probability",
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, help="Maximum time in seconds, for all languages together.")
+    ] = None,
+    game: Annotated[
+        str, typer.Option("--game", help=f"Value of an example: one of {', '.join(GAMES)}.")
+    ] = "probability",
     estimand: Annotated[
         str, typer.Option("--estimand", help="full (Shapley values), truncated (at one half) or 'truncated(SHARE)'.")
     ] = "full",
-    players: Annotated[str, typer.Option("--players", help=f"One of {', '.join(PLAYERS)}.")] = "heads",
+    players: Annotated[str, typer.Option("--players", help=f"What to score: one of {', '.join(PLAYERS)}.")] = "heads",
     error_rate: Annotated[
         float | None,
-        typer.Option("--error-rate", help="Chance of wrong decisions, as the method counts it; 0.1 unless told."),
+        typer.Option(
+            "--error-rate", help="Maximum probability of wrong decisions (stars, permutation, tmab).  [default: 0.1]"
+        ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option("--confidence", help="What decisions of stars rest on: asymptotic, or betting (strict, costly)."),
+        typer.Option(
+            "--confidence", help="Bounds for the decisions of stars: asymptotic, or betting (strict, slower)."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many examples a language.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Maximum number of examples per language.")
+    ] = None,
     piece: Pieces = "text",
     bfloat16: Annotated[
-        bool, typer.Option("--bfloat16", help="Compute in bfloat16: faster where the hardware multiplies it natively.")
+        bool, typer.Option("--bfloat16", help="Compute in bfloat16, which is faster on hardware that supports it.")
     ] = False,
     device: Device = "auto",
     dtype: Dtype = "float32",
-    out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/MODEL-TASK-METHOD unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/MODEL-TASK-METHOD]")] = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Score every head in every language; the same command goes on where it stopped, a larger budget extends it."""
+    """Score every head in every language.
+
+    The same command resumes an interrupted run; with a larger budget it extends a finished run.
+    """
     options = (("error_rate", error_rate), ("confidence", confidence))
     with show_resumable("scoring", "units", seconds) as advance:
         from headwise.scoring import ScoringPlan, run_scoring
@@ -100,7 +116,10 @@ def score_command(
 
 
 def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -> None:
-    """Compare two runs of the same players, language by language: ranks, signs, and the heads they differ in."""
+    """Compare the scores of two runs, language by language.
+
+    Both runs must have the same players. The table shows ranks, signs, and the heads with opposite results.
+    """
     from headwise.scoring.run_folder import compare_runs
 
     found = compare_runs(one, other)
@@ -113,7 +132,7 @@ def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -
 
 
 def _agreement(found: "Comparison") -> tuple[str, ...]:
-    """What is shown of how two runs agree about a language."""
+    """The cells that show how two runs agree in one language."""
     rank, clear = found.correlation, found.clear_signs
     return (
         f"{rank.rho:.3f}",
@@ -174,7 +193,7 @@ def _counts(found: "LanguageScores") -> list[str]:
 
 
 def _likely(scores: "HeadScores") -> list[str] | None:
-    """The likely harmful players, lowest values first; None where the method's values do not tell."""
+    """The likely harmful players, lowest values first; None if the rule does not apply to the method's values."""
     from headwise.scores.rules import likely_harmful, tells_likely
 
     if not tells_likely(scores):
@@ -184,7 +203,7 @@ def _likely(scores: "HeadScores") -> list[str] | None:
 
 
 def _harm(scores: "HeadScores") -> str:
-    """Which players are harmful, in one line."""
+    """One line with the harmful players."""
     from headwise.scores.rules import FALSE_SHARE
 
     proved, likely = scores.decided("harmful"), _likely(scores)
@@ -195,7 +214,7 @@ def _harm(scores: "HeadScores") -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    """The first few names, with a prefix that they all share written once, and how many more there are."""
+    """The first names, without a common prefix, and the number of the others."""
     if not names:
         return ""
     stacks = {name.partition(".")[0] for name in names}
@@ -206,7 +225,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _next_commands(found: "ScoringRun") -> list[str]:
-    """What to do with the run: remove the heads of the language that has most harmful ones, refine, look at it."""
+    """Suggested commands: prune the language with most harmful heads, refine, report."""
     harmful = {language: len(each.scores.decided("harmful")) for language, each in found.languages.items()}
     likely = {language: len(_likely(each.scores) or ()) for language, each in found.languages.items()}
     best = max(harmful, key=lambda language: (likely[language], harmful[language]))

@@ -13,20 +13,29 @@ from headwise.cli.tables import print_table
 if TYPE_CHECKING:
     from headwise.studies import Study
 
-#: What `demo --fast` changes of the plan `demo`.
+#: Changes of the plan `demo` for `demo --fast`.
 _FAST = ("languages=en,zh,th", "budget=2500", "refine=4", "randoms=3")
 
 
 def study_command(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A study (headwise ls studies) or a YAML file.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/study-NAME unless told.")] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="Name of a study (see headwise ls studies) or a YAML file.")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/study-NAME]")] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the plan: --set languages=zh,tr."),
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Change a field of the plan, such as --set languages=zh,tr; may be repeated.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a study: scores on dev, masks, controls, and what they do on test; the same command goes on."""
+    """Run a study: score heads on dev and judge masks on test.
+
+    The same command resumes an interrupted study.
+    """
     folder = out or Path("runs") / f"study-{Path(name).stem}"
     with show_resumable("studying") as advance:
         from headwise.runs.config import read_config
@@ -38,23 +47,27 @@ def study_command(
         return
     config = read_config(folder)
     print_study(study, f"{config.get('model')} on {config.get('data')}")
-    typer.echo(f"Tables as CSV: {folder}; to look at it: headwise report {folder}")
+    typer.echo(f"CSV tables are in {folder}; to make a report: headwise report {folder}")
 
 
 def demo_command(
-    fast: Annotated[bool, typer.Option("--fast", help="Three languages and less to spend: about two minutes.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Run folder; runs/demo unless told.")] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Three languages and a smaller budget: about two minutes.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run folder.  [default: runs/demo, or runs/demo-fast with --fast]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the heads that hurt, remove them, and see the gain: offline, in minutes."""
+    """Find harmful heads, remove them and measure the gain, offline."""
     from headwise.report import write_report
     from headwise.studies import find_plan, report_of, run_study
 
     folder = out or Path("runs") / ("demo-fast" if fast else "demo")
     plan = find_plan("demo", _FAST if fast else ())
     if not as_json:
-        typer.echo(f"Model: {plan.scoring.model}, tuned on English parts of speech; all else is zero-shot.")
-        typer.echo(f"Data: the phrasebook, one half to score the heads on, the other to judge; results go to {folder}.")
+        typer.echo(f"Model: {plan.scoring.model}, tuned on English parts of speech; other languages are zero-shot.")
+        typer.echo(f"Data: the phrasebook; one half to score heads, the other to judge masks. Results are in {folder}.")
     with show_resumable("demo") as advance:
         study = run_study(plan, folder, advance)
     if as_json:
@@ -62,15 +75,15 @@ def demo_command(
         return
     print_study(study, "The phrasebook")
     write_report(folder / "report.html", report_of(folder))
-    typer.echo(f"All of it to look at: {folder / 'report.html'}")
+    typer.echo(f"Report: {folder / 'report.html'}")
     _print_next(study)
 
 
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The file; RUN/report.html unless told.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Output file.  [default: RUN/report.html]")] = None,
 ) -> None:
-    """Write one HTML page that shows a run: it needs no network and opens from disk."""
+    """Write a self-contained HTML report of a run."""
     from headwise.report import write_report
     from headwise.studies import report_of
 
@@ -80,14 +93,14 @@ def report_command(
 
 
 def print_study(study: "Study", about: str) -> None:
-    """The tables of a study, and what they mean."""
+    """Print the tables of a study with their notes."""
     from rich.box import SIMPLE_HEAD
 
     from headwise.studies.tables import show_cell
 
     for found in (each for each in study.tables() if each.printed):
         cells = [[show_cell(cell) for cell in row] for row in found.rows]
-        # Without frames: eight columns are to fit a narrow terminal.
+        # Without frames, so that eight columns fit a narrow terminal.
         style = {"box": SIMPLE_HEAD, "collapse_padding": True, "pad_edge": False}
         print_table(f"{about}: {found.title}", found.columns, cells, **style)
         if found.note:
@@ -97,7 +110,7 @@ def print_study(study: "Study", about: str) -> None:
 
 
 def _print_next(study: "Study") -> None:
-    """The commands for a model of one's own."""
+    """Print the commands for the user's own model."""
     from headwise.studies import TargetedStudy
 
     assert isinstance(study, TargetedStudy)
@@ -110,4 +123,4 @@ def _print_next(study: "Study") -> None:
     typer.echo("  headwise score MODEL --task pos --data FOLDER --languages sw,tr --out runs/mine")
     typer.echo("  headwise prune runs/mine --language sw --out smaller-model")
     typer.echo("  headwise eval smaller-model --task pos --data FOLDER --languages sw")
-    typer.echo(f"On this one: headwise prune {study.folder} --language {best} --refined --out e5-small-pos-{best}")
+    typer.echo(f"On this model: headwise prune {study.folder} --language {best} --refined --out e5-small-pos-{best}")

@@ -1,4 +1,4 @@
-"""Tables of text as it is: brackets are no markup, and a narrow terminal folds cells in place of cutting them."""
+"""Plain tables: brackets are not interpreted as markup, and long cells are wrapped instead of cut."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """Print a table.
 
     Args:
-        title: What stands above it, if anything.
-        columns: Titles of its columns.
-        rows: Its cells, a row after the other; an empty row is a line across.
-        style: More of what `rich.table.Table` takes.
+        title: Title of the table; may be empty.
+        columns: Titles of the columns.
+        rows: Cells of each row; an empty row is a horizontal line.
+        style: Further arguments of `rich.table.Table`.
     """
     from rich.console import Console
     from rich.table import Column, Table

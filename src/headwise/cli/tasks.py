@@ -27,21 +27,26 @@ if TYPE_CHECKING:
 TaskName = Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.")]
 Data = Annotated[str, typer.Option("--data", help=f"{KINDS[0].upper()}{KINDS[1:]}.")]
 Languages = Annotated[
-    str, typer.Option("--languages", help="Comma-separated codes (for translation pairs: en-de), or 'all'.")
+    str,
+    typer.Option(
+        "--languages", help="Comma-separated language codes (language pairs such as en-de for translation), or 'all'."
+    ),
 ]
-MaskFile = Annotated[Path | None, typer.Option("--mask", help="Run under this mask.")]
+MaskFile = Annotated[Path | None, typer.Option("--mask", help="Apply this mask file to the model.")]
 OtherWeights = Annotated[
     bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
 ]
-Pieces = Annotated[str, typer.Option("--piece", help="Which piece of a word carries its label: text or first.")]
+Pieces = Annotated[
+    str, typer.Option("--piece", help="Token that carries the label of a word: text (first token with text) or first.")
+]
 Window = Annotated[
     int | None,
-    typer.Option("--window", min=1, help="Tokens that a causal model reads at a time (lm); 512 unless told."),
+    typer.Option("--window", min=1, help="Number of tokens that a causal model reads at a time (lm).  [default: 512]"),
 ]
 
 
 def _folder(value: str) -> Path:
-    """The folder that an option names; an empty name would be the current folder."""
+    """The folder of an option; an empty name is an error, since it would mean the current folder."""
     if not value.strip():
         raise typer.BadParameter("the name of the folder is empty")
     return Path(value)
@@ -52,12 +57,12 @@ def evaluate_command(
     task: TaskName,
     data: Data,
     languages: Languages = "all",
-    split: Annotated[str, typer.Option("--split", help="Which part of the data.")] = "test",
+    split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "test",
     mask: MaskFile = None,
     other_weights: OtherWeights = False,
     piece: Pieces = "text",
     beams: Annotated[
-        int | None, typer.Option("--beams", min=1, help="Beams of the search (translation); 1 unless told.")
+        int | None, typer.Option("--beams", min=1, help="Number of beams (translation).  [default: 1]")
     ] = None,
     window: Window = None,
     device: Device = "auto",
@@ -65,7 +70,7 @@ def evaluate_command(
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Measure a model on a task, language by language."""
+    """Evaluate a model on a task, language by language."""
     show_device(device, dtype)
     with _stoppable():
         from headwise.data.catalog import open_dataset
@@ -95,31 +100,39 @@ def tune_command(
         typer.Option("--out", parser=_folder, metavar="PATH", help="Folder for the tuned model, new or empty."),
     ],
     train_languages: Annotated[
-        str, typer.Option("--train-languages", help="Languages to learn from (for translation pairs: en-de).")
+        str,
+        typer.Option("--train-languages", help="Training languages (language pairs such as en-de for translation)."),
     ] = "en",
     mask: MaskFile = None,
     other_weights: OtherWeights = False,
     piece: Pieces = "text",
     window: Window = None,
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 3,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0)] = 2e-5,
-    batch_tokens: Annotated[int, typer.Option("--batch-tokens", min=16)] = 1024,
-    train_embeddings: Annotated[bool, typer.Option("--train-embeddings", help="Tune the embeddings too.")] = False,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Number of epochs.")] = 3,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0, help="Peak learning rate.")] = 2e-5,
+    batch_tokens: Annotated[
+        int, typer.Option("--batch-tokens", min=16, help="Maximum number of tokens per batch.")
+    ] = 1024,
+    train_embeddings: Annotated[bool, typer.Option("--train-embeddings", help="Also tune the embeddings.")] = False,
     bfloat16: Annotated[bool, typer.Option("--bfloat16", help="Compute in bfloat16.")] = False,
     patience: Annotated[
         int,
         typer.Option(
-            "--patience", min=0, help="Stop after this number of epochs without a better dev value; 0 disables it."
+            "--patience",
+            min=0,
+            help="Stop after this number of epochs without a better dev value; 0 disables early stopping.",
         ),
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1)] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random draws.")] = 0,
     device: Device = "auto",
     dtype: Dtype = "float32",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Tune a model on a task and save it as an ordinary checkpoint; the same command resumes an interrupted run."""
+    """Tune a model on a task and save it as a checkpoint.
+
+    The same command resumes an interrupted run.
+    """
     with show_resumable("tuning", "steps") as advance:
         from headwise.tuning import TuningPlan, run_tuning
 
@@ -152,7 +165,7 @@ def tune_command(
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends the body with a word, and leaves nothing to go on from."""
+    """On Ctrl-C, print one line and exit; the work cannot be resumed."""
     try:
         yield
     except KeyboardInterrupt:
@@ -161,15 +174,17 @@ def _stoppable() -> Iterator[None]:
 
 
 def _check_used(task: str, beams: int | None, window: int | None) -> None:
-    """See that the task heeds the options that were given."""
+    """Raise an error for an option that the task does not use."""
     for option, value, only in (("--beams", beams, "translation"), ("--window", window, "lm")):
         if value is not None and task != only:
-            raise HeadwiseError(f"{option} is for the task {only}, and {task} does not heed it: leave it out")
+            raise HeadwiseError(f"{option} is for the task {only}, and {task} does not use it: omit it")
 
 
 def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str, tuple[Example, ...]]":
     """The examples of each language."""
-    unknown_first = sorted(codes, key=lambda code: code in dataset.languages)  # they fail before others are read
+    unknown_first = sorted(
+        codes, key=lambda code: code in dataset.languages
+    )  # so that they fail before other files are read
     found = {code: dataset.examples(code, split) for code in unknown_first}
     return {code: found[code] for code in codes}
 
@@ -182,7 +197,7 @@ def _mask(file: Path | None) -> "HeadMask | None":
 
 @contextmanager
 def _under(model: Any, mask: "HeadMask | None", other_weights: bool) -> Iterator[None]:
-    """The model under a mask that was made for it, or on purpose under one of other weights."""
+    """Apply a mask to the model; with `other_weights`, the mask may be made for other weights."""
     from headwise.gates import gated
     from headwise.heads import find_heads
     from headwise.masks import HeadMask
@@ -225,7 +240,7 @@ def _tokenizer(model: str, trust_remote_code: bool) -> Any:
 
     tokenizer = load_tokenizer(model, trust_remote_code)
     if tokenizer is None:
-        raise HeadwiseError(f"{model}: comes without a tokenizer")
+        raise HeadwiseError(f"{model}: the model has no tokenizer")
     return tokenizer
 
 
@@ -267,7 +282,7 @@ def _print_evaluations(
 
 
 def _row(measurement: "Measurement") -> dict[str, Any]:
-    """One language in JSON: the main metric's figures, and all metrics by name."""
+    """One language as JSON: the values of the main metric, and all metrics by name."""
     from headwise.scores import number
 
     figures = {

@@ -1,4 +1,4 @@
-"""PlayerKind: which gates are turned off together, and how deep in the model each of them is."""
+"""Players: which gates are turned off together, and how deep in the model each of them is."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

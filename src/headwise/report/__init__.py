@@ -1,4 +1,4 @@
-"""One page that shows what was found: a single HTML file that opens from disk and needs no network."""
+"""Reports: a single HTML file that opens from disk and needs no network."""
 
 from headwise.report.contents import SIGNIFICANT, Curve, Gain, Report, ScoringCost, Section, noun_of
 from headwise.report.curves import curves_section

@@ -1,4 +1,4 @@
-"""What a report shows: every part but the title may be missing, and is then left out."""
+"""The contents of a report: every part except the title is optional."""
 
 import math
 from collections.abc import Mapping
@@ -10,29 +10,29 @@ from headwise.errors import HeadwiseError
 from headwise.heads import PlayerKind
 from headwise.scores import HeadScores
 
-#: A difference with a P value below this one is marked.
+#: Differences with a smaller P-value are marked.
 SIGNIFICANT = 0.05
-#: What one player of each kind is called.
+#: Name of one player of each kind.
 NOUNS: Mapping[PlayerKind, str] = {"heads": "head", "ffn": "feed-forward block", "layers": "layer"}
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What removing heads did to one language, measured on test data, in percent of the report's metric.
+    """The effect of removing heads on one language: the metric on test data, in percent.
 
     Attributes:
         language: The language.
-        heads_removed: How many heads were removed.
+        heads_removed: Number of heads removed.
         base: The metric with all heads.
-        pruned: The metric without the removed ones.
+        pruned: The metric without the removed heads.
         low: Lower end of the 95% interval of `pruned − base`.
-        high: Its upper end.
-        p_value: P value of the difference.
-        random_mean: Mean of the metric over random removals of as many heads.
-        random_sd: Their standard deviation.
-        michel: The metric without as many heads of the lowest gradient importance.
+        high: Upper end of the interval.
+        p_value: P-value of the difference.
+        random_mean: Mean of the metric when the same number of heads is removed at random.
+        random_sd: Standard deviation over these random removals.
+        michel: The metric when the same number of heads is removed by lowest gradient importance.
         zero_shot: The metric under the source language's mask.
-        pooled: The metric under one mask that all languages share.
+        pooled: The metric under one mask for all languages.
 
     Example:
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
@@ -59,12 +59,12 @@ class Gain:
 
     @property
     def difference(self) -> float:
-        """What the removal added, in percentage points."""
+        """The change of the metric, in percentage points."""
         return self.pruned - self.base
 
     @property
     def mark(self) -> str:
-        """`+` if the language got significantly better, `−` if worse, else nothing."""
+        """`+` if significantly better, `−` if significantly worse, otherwise empty."""
         if not self.p_value < SIGNIFICANT or not self.difference:
             return ""
         return "+" if self.difference > 0 else "−"
@@ -72,15 +72,15 @@ class Gain:
 
 @dataclass(frozen=True)
 class Curve:
-    """The metric of one language while one ranking's heads are removed one after the other.
+    """The metric of one language as more and more heads of a ranking are removed.
 
     Attributes:
         language: The language.
         ranking: Name of the ranking.
-        removed: How many heads are removed at each point, rising.
-        value: The metric there, in percent.
-        low: Lower edge of a band around it; empty for none.
-        high: Its upper edge.
+        removed: Number of heads removed at each point, increasing.
+        value: The metric at each point, in percent.
+        low: Lower edge of the band; empty for no band.
+        high: Upper edge of the band.
 
     Example:
         >>> Curve("zh", "shapley", removed=(0, 12, 24), value=(66.0, 76.5, 71.0)).value[1]
@@ -98,19 +98,19 @@ class Curve:
         sizes = [len(self.removed), len(self.value), len(self.low), len(self.high)]
         if sizes[1] != sizes[0] or sizes[2:] not in ([0, 0], sizes[:2]):
             raise HeadwiseError(
-                f"{self.language}, {self.ranking}: a curve needs one value per point, and a band two or none, "
+                f"{self.language}, {self.ranking}: a curve needs one value per point, and two edges per point or none, "
                 f"found {sizes[0]} points, {sizes[1]} values, {sizes[2]} and {sizes[3]} edges"
             )
 
 
 @dataclass(frozen=True)
 class ScoringCost:
-    """What scoring one language cost.
+    """The cost of scoring one language.
 
     Attributes:
         language: The language.
         units: Passes of one example through the whole model.
-        seconds: Time on the clock, where it is known.
+        seconds: Elapsed time, if known.
     """
 
     language: str
@@ -120,11 +120,11 @@ class ScoringCost:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page, such as a study adds.
+    """One section of the page.
 
     Attributes:
-        title: Its title.
-        body: Its markup.
+        title: The title.
+        body: The markup.
         headline: A sentence for the top of the page.
     """
 
@@ -135,18 +135,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page.
+    """The contents of the page.
 
     Attributes:
-        title: Its title.
+        title: The title.
         model: Name of the model.
         task: Name of the task.
-        data: The data it was judged on.
+        data: Name of the data.
         note: A note at the top of the page.
-        sections: What a study found; the sections come first.
+        sections: The sections of a study, which come first.
         scores: Scores of the heads, by language.
-        cost: What scoring cost, by language.
-        provenance: More about where the figures come from, by name.
+        cost: The cost of scoring, by language.
+        provenance: Further provenance of the results, by name.
         commands: Shell commands that repeat the run.
 
     Example:
@@ -167,11 +167,11 @@ class Report:
 
     @property
     def noun(self) -> str:
-        """What one of its players is called."""
+        """The name of one player."""
         return noun_of(self.scores)
 
 
 def noun_of(scores: Mapping[str, HeadScores]) -> str:
-    """What one of the players of all scores is called; a head if they differ."""
+    """The name of one player of the scores; `head` if their kinds differ."""
     kinds = {each.kind for each in scores.values()}
     return NOUNS[kinds.pop()] if len(kinds) == 1 else NOUNS["heads"]

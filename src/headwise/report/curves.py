@@ -1,4 +1,4 @@
-"""Curves: the metric while heads are removed one after the other."""
+"""Curves: the metric as more and more heads are removed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from headwise.report.palette import LINES
 
 _WIDTH, _HEIGHT = 320, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 10, 8, 34
-#: A curve is drawn with at most so many points: more could not be seen.
+#: Maximum number of points that are drawn per curve; more would not be visible.
 _POINTS = 49
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """The axes that all plots share: from no head to the most, and from the lowest to the highest value."""
+    """The common axes of all plots: the number of removed heads, and the range of values."""
 
     most: float
     low: float
@@ -45,7 +45,7 @@ class _Axes:
         return round(_TOP + self.scale[1] * (self.high - value), 1)
 
     def transform(self) -> str:
-        """From data to pixels, so that a curve's points are its data."""
+        """The SVG transform from data to pixels; the points of a curve are its data."""
         across, up = self.scale
         return f"translate({_LEFT} {_TOP + up * self.high:.3f}) scale({across:.5f} {-up:.5f})"
 
@@ -56,7 +56,7 @@ def curves_section(curves: Sequence[Curve], metric: str, noun: str) -> Section:
     Args:
         curves: The curves; those without points are left out.
         metric: Name of the metric.
-        noun: What one player is called, such as `head`.
+        noun: Name of one player, such as `head`.
     """
     drawn = [curve for curve in curves if curve.removed]
     rankings = list(dict.fromkeys(curve.ranking for curve in drawn))
@@ -71,9 +71,7 @@ def curves_section(curves: Sequence[Curve], metric: str, noun: str) -> Section:
     ]
     text = f"{metric[:1].upper()}{metric[1:]} (%) by {noun}s removed, lowest ranked first."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
-    return Section(
-        "Removing one after the other", joined([element("p", text), legend, element("div", *figures, class_="plots")])
-    )
+    return Section("Iterative pruning", joined([element("p", text), legend, element("div", *figures, class_="plots")]))
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _band(curve: Curve, kind: str) -> Markup:
 
 
 def _thinned(curve: Curve) -> list[int]:
-    """Places of the points that are drawn, spread evenly; those without a value are not."""
+    """Indices of the points to draw, evenly spaced, without points that have no value."""
     known = [place for place, value in enumerate(curve.value) if np.isfinite(value)]
     if len(known) <= _POINTS:
         return known

@@ -1,4 +1,4 @@
-"""The section of gains: what removing heads did to each language, as a sentence and a table."""
+"""The section of gains: the effect of removing heads on each language, as a sentence and a table."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 140, 22, 5
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of metric values beside the pruned one: its title, its values, and what they are."""
+    """A column with the metric under a control: title, values and explanation."""
 
     title: str
     value: Callable[[Gain], float | None]
@@ -24,8 +24,8 @@ class _Column:
 
 
 _OTHERS = (
-    _Column("Random", lambda gain: gain.random_mean, "as many removed at random, mean ± standard deviation"),
-    _Column("Michel", lambda gain: gain.michel, "as many removed, those of the lowest gradient importance"),
+    _Column("Random", lambda gain: gain.random_mean, "the same number removed at random, mean ± standard deviation"),
+    _Column("Michel", lambda gain: gain.michel, "the same number removed, by lowest gradient importance"),
     _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
     _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
 )
@@ -46,18 +46,18 @@ def _verdict(gains: Sequence[Gain]) -> str:
     random = [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None]
     if len(random) < len(gains):
         return sentence
-    return f"{sentence} Removing as many at random: {signed(fmean(random))} points."
+    return f"{sentence} Removing the same number at random: {signed(fmean(random))} points."
 
 
 @dataclass(frozen=True)
 class GainsText:
-    """The words of a section of gains.
+    """The texts of a section of gains.
 
     Attributes:
         title: Title of the section.
         about: A sentence before the table.
-        headline: Beginning of the sentence at the top of the page, with `{removed}` for the number of heads; what it
-            changed the metric by follows.
+        headline: Start of the sentence at the top of the page, with `{removed}` for the number of heads; the change of
+            the metric follows.
     """
 
     title: str
@@ -71,7 +71,7 @@ def gains_section(gains: Sequence[Gain], metric: str, noun: str, text: GainsText
     Args:
         gains: The gains, at least one.
         metric: Name of the metric.
-        noun: What one player is called, such as `head`.
+        noun: Name of one player, such as `head`.
         text: Title and sentences.
 
     Example:
@@ -146,7 +146,7 @@ def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Markup:
 def _explanation(metric: str, others: Sequence[_Column]) -> Markup:
     parts = [f"{metric[:1].upper()}{metric[1:]} in percent, differences in percentage points."]
     parts += [
-        f"+ and − mark P < {SIGNIFICANT}, for each language by itself.",
+        f"+ and − mark P < {SIGNIFICANT}, separately for each language.",
         "Bars show the difference with its 95% interval"
         + (" (line) and the random control (diamond)." if others and others[0].title == "Random" else " (line)."),
     ]
@@ -156,7 +156,7 @@ def _explanation(metric: str, others: Sequence[_Column]) -> Markup:
 
 @dataclass(frozen=True)
 class _Scale:
-    """The shared axis of the bars, in percentage points."""
+    """The common axis of the bars, in percentage points."""
 
     low: float
     high: float
@@ -169,12 +169,12 @@ class _Scale:
         return cls(min(known), max(known)) if max(known) > min(known) else cls(-1.0, 1.0)
 
     def x(self, value: float) -> float:
-        """Where a value stands."""
+        """The horizontal position of a value."""
         share = (value - self.low) / (self.high - self.low)
         return round(_BAR_MARGIN + share * (_BAR_WIDTH - 2 * _BAR_MARGIN), 1)
 
     def bar(self, gain: Gain) -> Markup:
-        """The bar of one gain; its numbers stand beside it."""
+        """The bar of one gain; its numbers are in the table."""
         zero, end, middle = self.x(0), self.x(gain.difference), _BAR_HEIGHT / 2
         kind = "better" if gain.difference > 0 else "worse"
         shapes = [

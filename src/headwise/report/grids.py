@@ -1,4 +1,4 @@
-"""Where players stand on a map: heads by layer, feed-forward blocks and layers in one row per stack."""
+"""Positions of players on a map: heads by layer, feed-forward blocks and layers in one row per stack."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from headwise.errors import HeadwiseError
 from headwise.heads import PlayerKind
 
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross-attention"}
-_HEAD = re.compile(r"(\w+)\.(\d+)\.(?:kv)?(\d+)")  # kv: all heads that share a key-value head
-#: Layers, and heads of a layer, that a map has room for; no model has as many.
+_HEAD = re.compile(r"(\w+)\.(\d+)\.(?:kv)?(\d+)")  # kv: a group of heads with a common key-value head
+#: Maximum number of layers, and of heads per layer; more than any model has.
 _MOST = 512
 _BLOCK = re.compile(r"(\w+)\.(?:ffn|layer)\.(\d+)")
 
@@ -19,12 +19,12 @@ class PlayerGrid:
     """One map.
 
     Attributes:
-        title: What it shows, if the model has more than one.
-        row_names: Labels of its rows, from the top.
-        columns: How many columns it has.
-        places: Which player stands in a row and column; a pruned head's place is empty.
-        row_title: What the rows are, if that has to be said.
-        column_title: What the columns are.
+        title: Title of the map; empty if the model has only one.
+        row_names: Labels of the rows, from the top.
+        columns: Number of columns.
+        places: Index of the player in each row and column; pruned heads are missing.
+        row_title: Title of the rows; may be empty.
+        column_title: Title of the columns.
     """
 
     title: str
@@ -45,7 +45,7 @@ def grids(players: tuple[str, ...], kind: PlayerKind) -> tuple[PlayerGrid, ...]:
     """The maps of some players, in the order of their stacks.
 
     Raises:
-        HeadwiseError: A name is not one that headwise gives, or its numbers are beyond any model's.
+        HeadwiseError: A name is invalid, or its numbers are too large.
 
     Example:
         >>> [grid] = grids(("encoder.0.0", "encoder.0.2", "encoder.1.1"), "heads")
@@ -85,10 +85,12 @@ def _head_grids(players: tuple[str, ...]) -> tuple[PlayerGrid, ...]:
 def _parse(pattern: re.Pattern[str], name: str) -> tuple[str, ...]:
     match = pattern.fullmatch(name)
     if match is None:
-        raise HeadwiseError(f"{name!r} is no player's name: heads are named like encoder.5.4, blocks encoder.ffn.5")
+        raise HeadwiseError(
+            f"{name!r} is not the name of a player: heads are named like encoder.5.4, blocks encoder.ffn.5"
+        )
     stack, *numbers = match.groups()
     if any(len(number) > len(str(_MOST)) or int(number) >= _MOST for number in numbers):
-        raise HeadwiseError(f"{name!r} is no player of any model: layers and heads are numbered from 0 to {_MOST - 1}")
+        raise HeadwiseError(f"{name!r} is not a valid player: layers and heads are numbered from 0 to {_MOST - 1}")
     return stack, *numbers
 
 

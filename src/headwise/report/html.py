@@ -1,4 +1,4 @@
-"""HTML elements whose text and attributes are escaped by markupsafe; only `Markup` is inserted as it is."""
+"""HTML elements whose text and attributes are escaped by markupsafe; only `Markup` is not escaped."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,9 @@ Attribute = str | float | bool | None
 
 
 def element(name: str, /, *inside: str | None, **attributes: Attribute) -> Markup:
-    """An element. Plain text in it and in its attributes is escaped, `Markup` is not; None is left out.
+    """An element. Text and attributes are escaped, `Markup` is not; None is left out.
 
-    Attributes are named as in HTML, with `_` for `-` and a trailing `_` where the name is a Python keyword: `class_`.
+    Attributes are named as in HTML, with `_` for `-` and a trailing `_` if the name is a Python keyword: `class_`.
     True gives the bare name; False and None give no attribute.
 
     Example:
@@ -29,7 +29,7 @@ def element(name: str, /, *inside: str | None, **attributes: Attribute) -> Marku
 
 
 def joined(parts: Iterable[str | None]) -> Markup:
-    """Some parts one after the other, plain text escaped; None is left out.
+    """Concatenate parts; text is escaped, None is left out.
 
     Example:
         >>> print(joined(["a < b", None, Markup("<hr>")]))
@@ -39,12 +39,12 @@ def joined(parts: Iterable[str | None]) -> Markup:
 
 
 def isolated(text: str) -> Markup:
-    """Text from data, which may be written from right to left, isolated from the text around it."""
+    """Text from data in a `bdi` element, so that right-to-left text does not reorder the text around it."""
     return element("bdi", text)
 
 
 def table_frame(label: str, table: Markup) -> Markup:
-    """A table that scrolls sideways on a narrow screen, with the mouse or the arrow keys."""
+    """A table that scrolls horizontally on a narrow screen, with the mouse or the arrow keys."""
     return element("div", table, class_="frame", role="region", aria_label=label, tabindex="0")
 
 

@@ -1,4 +1,4 @@
-"""Languages side by side: how alike their heads rank, and which heads they share or differ in."""
+"""Comparison of languages: rank correlations, and the heads that they share or differ in."""
 
 import math
 import unicodedata
@@ -13,18 +13,18 @@ from headwise.report.palette import level
 from headwise.scores import HeadScores
 from headwise.scores.affinity import Array, Shared, shared_scores, specific_to
 
-# Pixels per cell, and how much of a language's name a label holds.
+# Pixels per cell, and the maximum number of characters of a label.
 _CELL, _LONGEST = 34, 24
 
 
 def clustered(rho: Array) -> list[int]:
-    """An order in which languages that correlate are neighbours: the leaves of average-linkage clustering.
+    """An order in which correlated languages are neighbours: the leaves of average-linkage clustering.
 
     Example:
         >>> clustered(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]]))
         [0, 2, 1]
     """
-    # Late: it takes about half a second to import.
+    # Imported here because it takes about half a second.
     from scipy.cluster.hierarchy import leaves_list, linkage  # type: ignore[import-untyped]
 
     if len(rho) < 2:
@@ -32,7 +32,7 @@ def clustered(rho: Array) -> list[int]:
     above = np.triu_indices(len(rho), 1)
     tree = linkage(1 - np.nan_to_num(rho[above]), method="average", optimal_ordering=True)
     order: list[int] = leaves_list(tree).tolist()
-    return order if order[0] < order[-1] else order[::-1]  # either direction is the same tree
+    return order if order[0] < order[-1] else order[::-1]  # both directions are the same tree; choose one
 
 
 def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None:
@@ -48,14 +48,14 @@ def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | No
     floor = -1.0 if lowest < 0 else min(math.floor(10 * lowest) / 10, 0.9)
     text = (
         f"Spearman’s rank correlation of the values of {plural(len(shared.players), noun)}. "
-        f"Languages that are alike stand together; colours run from {plain(floor)} to 1."
+        f"Similar languages are neighbours. The colour scale is {plain(floor)} to 1."
     )
     frame = element("div", _map(names, rho, floor), class_="frame")
     return joined([element("p", text), frame])
 
 
 def _map(names: list[str], rho: Array, floor: float) -> Markup:
-    """The map, a cell being one unit wide, with the languages' names on the left and above."""
+    """The map, in units of one cell, with the names of the languages on the left and above."""
     margin = 0.5 + max(_width(_short(name)) for name in names) * 0.21
     n = len(names)
     return element(
@@ -91,7 +91,7 @@ def _short(name: str) -> str:
 
 
 def _width(text: str) -> int:
-    """How wide a text is, in half-width characters."""
+    """The width of a text in half-width characters."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
@@ -105,16 +105,16 @@ def common_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None
     return joined(
         [
             element("h3", f"In every language’s top {shared.top}"),
-            chips if agnostic else element("p", f"No {noun} is."),
+            chips if agnostic else element("p", f"No {noun}."),
             element("h3", "Harmful in one language, helpful in another"),
-            _opposed_table(shared, opposed, noun) if opposed else element("p", f"No {noun} is."),
+            _opposed_table(shared, opposed, noun) if opposed else element("p", f"No {noun}."),
         ]
     )
 
 
 def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> Markup:
     alone = sum(specific_to(decisions) is not None for decisions in opposed.values())
-    specific = ": decided in every language, and one language (in bold) stands alone" if alone else ""
+    specific = ": decided in every language, and opposite in one language only (in bold)" if alone else ""
     text = f"{plural(len(opposed), noun)}, {alone or 'none'} of them specific to one language{specific}."
     titles = (f"{noun[0].upper()}{noun[1:]}", "Helpful in", "Harmful in", "Undecided")
     table = element(
@@ -122,7 +122,7 @@ def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> M
         element("thead", element("tr", *(element("th", title, scope="col") for title in titles))),
         element("tbody", *(_opposed_row(shared, name, decisions) for name, decisions in opposed.items())),
     )
-    return joined([element("p", text), table_frame("Where languages differ", table)])
+    return joined([element("p", text), table_frame("Differences between languages", table)])
 
 
 def _opposed_row(shared: Shared, name: str, decisions: Array) -> Markup:

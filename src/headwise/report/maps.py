@@ -1,4 +1,4 @@
-"""Maps of heads: one per language, coloured by value, with everything that is known about a head at its place."""
+"""Heat maps of heads: one per language, coloured by value, with the details of each head in its cell."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,17 +14,17 @@ from headwise.report.palette import STEPS, level, limit_of
 from headwise.scores import HeadScores
 from headwise.stats import Decision
 
-# Pixels: the widest and the narrowest cell, the width that many columns share, and the letters beside them.
+# Pixels: maximum and minimum width of a cell, maximum width of all columns, and font size of the labels.
 _WIDEST, _NARROWEST, _WIDTH, _LETTERS = 21, 11, 400, 10.5
 _CONFIDENCE = 0.95
-#: Marks: how far right and down in a cell they begin, and their outline.
+#: Marks: horizontal and vertical offset in a cell, and outline as an SVG path.
 _SHAPES = {
     "hatched": (0.0, 0.0, "h.94v.94h-.94z"),
     "minus": (0.27, 0.41, "h.4v.12h-.4z"),
     "gone": (0.37, 0.37, "h.2v.2h-.2z"),
 }
 
-#: The hatching that all maps share.
+#: The hatching pattern of all maps.
 HATCHING = Markup(
     '<svg class="definitions" width="0" height="0" aria-hidden="true"><defs>'
     '<pattern id="hatch" width=".3" height=".3" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -35,7 +35,7 @@ HATCHING = Markup(
 
 @dataclass(frozen=True)
 class _Scale:
-    """Where the colours of a map end, shared with all maps or its own, and how many decimals its values have."""
+    """Limits of the colour scale, shared by all maps or of one map, and the number of decimals of values."""
 
     shared: float
     own: float
@@ -46,7 +46,7 @@ def maps_section(scores: Mapping[str, HeadScores]) -> Markup | None:
     """A map for every language; None if there are no scores.
 
     Raises:
-        HeadwiseError: A player's name is not one that headwise gives.
+        HeadwiseError: A player's name is invalid.
     """
     scores = {language: each for language, each in scores.items() if each.players}
     if not scores:
@@ -58,7 +58,10 @@ def maps_section(scores: Mapping[str, HeadScores]) -> Markup | None:
         _figure(language, each, _Scale(limit, limit_of(each.value), decimals)) for language, each in scores.items()
     ]
     switch = element(
-        "label", element("input", type="checkbox", id="own-scale"), " own scale for each language", class_="switch"
+        "label",
+        element("input", type="checkbox", id="own-scale"),
+        " separate colour scale for each language",
+        class_="switch",
     )
     return joined(
         [
@@ -76,7 +79,7 @@ def _figure(language: str, scores: HeadScores, scale: _Scale) -> Markup:
         "figcaption",
         element("strong", isolated(language)),
         element("span", counts),
-        element("span", f"colours end at ±{plain(scale.own, scale.decimals)}", class_="own-only"),
+        element("span", f"colour scale: ±{plain(scale.own, scale.decimals)}", class_="own-only"),
     )
     drawn = [
         joined([element("h3", grid.title) if grid.title else None, _svg(grid, language, scores, scale)])
@@ -86,7 +89,7 @@ def _figure(language: str, scores: HeadScores, scale: _Scale) -> Markup:
 
 
 def _svg(grid: PlayerGrid, language: str, scores: HeadScores, scale: _Scale) -> Markup:
-    """One map, a cell being one unit wide: labels, cells, hatching, marks."""
+    """One map, in units of one cell: labels, cells, hatching, marks."""
     cell = max(_NARROWEST, min(_WIDEST, _WIDTH / grid.columns))
     font = _LETTERS / cell
     margin = (max(len(name) for name in grid.row_names) + 1) * 0.6 * font + (0.9 * font if grid.row_title else 0)
@@ -137,7 +140,7 @@ def _cells(grid: PlayerGrid, scores: HeadScores, scale: _Scale) -> Iterator[Mark
 
 
 def _colour(value: float, scale: _Scale) -> str:
-    """Classes of a cell: its colour on the shared scale, and on its own if that is another."""
+    """CSS classes of a cell: its colour on the shared scale and, if different, on its own scale."""
     shared, alone = level(value, scale.shared), level(value, scale.own)
     if shared is None:
         return "none"
@@ -145,7 +148,7 @@ def _colour(value: float, scale: _Scale) -> str:
 
 
 def _describe(scores: HeadScores, place: int, low: float, high: float, decimals: int) -> str:
-    """What is known about one player, a line each: name, value, interval, decision and samples."""
+    """The details of one player, one per line: name, value, interval, decision and number of samples."""
     value, stderr = scores.value[place], scores.stderr[place]
     if math.isnan(value):
         return f"{scores.players[place]}\nno value"
@@ -160,21 +163,21 @@ def _describe(scores: HeadScores, place: int, low: float, high: float, decimals:
 
 
 def _places(grid: PlayerGrid, scores: HeadScores, decision: Decision) -> Iterator[tuple[int, int]]:
-    """The rows and columns of the players with that decision."""
+    """The rows and columns of the players with the given decision."""
     for at, place in grid.places.items():
         if scores.decision[place] == decision and not math.isnan(scores.value[place]):
             yield at
 
 
 def _marks(kind: str, places: Iterable[tuple[int, int]]) -> Markup | None:
-    """A mark at some rows and columns, all in one path; None if there are none."""
+    """A mark in the given cells, as one path; None if there are no cells."""
     right, down, shape = _SHAPES[kind]
     path = "".join(f"M{column + right:g} {row + down:g}{shape}" for row, column in places)
     return element("path", d=path, class_=kind) if path else None
 
 
 def _legend(limit: float, decimals: int, gaps: bool) -> Markup:
-    """The scale and what the marks mean."""
+    """The colour scale and the meaning of the marks."""
     steps = range(-STEPS, STEPS + 1)
     scale = element(
         "svg",
@@ -192,8 +195,8 @@ def _legend(limit: float, decimals: int, gaps: bool) -> Markup:
         scale,
         element("span", element("b", f"≥ +{end}", class_="shared-only"), " helpful", class_="scale-end"),
         _swatch("hatched", "undecided", "s3"),
-        _swatch("minus", "found harmful", "s-3"),
-        _swatch("gone", "none here") if gaps else None,
+        _swatch("minus", "decided harmful", "s-3"),
+        _swatch("gone", "absent") if gaps else None,
         class_="scale",
     )
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formatting of numbers."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-#: What stands where a number is missing.
+#: Text for a missing number.
 MISSING = "–"
 _MINUS = "−"
 _SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def plain(value: float | None, decimals: int = 1) -> str:
-    """A number with so many decimals.
+    """A number with the given number of decimals.
 
     Example:
         >>> plain(-71.25, 1), plain(None)
@@ -28,7 +28,7 @@ def plain(value: float | None, decimals: int = 1) -> str:
 
 
 def signed(value: float | None, decimals: int = 1) -> str:
-    """A number with its sign; what rounds to zero has none.
+    """A number with its sign; a number that rounds to zero has none.
 
     Example:
         >>> signed(1.26), signed(-0.5), signed(-0.01)
@@ -89,7 +89,7 @@ def duration(seconds: float | None) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    """So many of something whose plural ends in s.
+    """A count and a noun whose plural ends in s.
 
     Example:
         >>> plural(1, "head"), plural(12, "head")
@@ -99,7 +99,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def decimals_for(values: ArrayLike) -> int:
-    """How many decimals give the largest of some values three digits.
+    """The number of decimals that gives the largest value three digits.
 
     Example:
         >>> decimals_for([0.003, -0.0512]), decimals_for([0.0]), decimals_for([312.0])
@@ -111,7 +111,7 @@ def decimals_for(values: ArrayLike) -> int:
 
 
 def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
-    """Round numbers from `low` to `high`, at most so many.
+    """Round numbers from `low` to `high`, at most `most` of them.
 
     Example:
         >>> ticks(0, 144), ticks(12.5, 81.3)
@@ -126,7 +126,7 @@ def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
 
 
 def number_range(numbers: Sequence[int]) -> str:
-    """The lowest and the highest of some numbers.
+    """The range of some numbers as text.
 
     Example:
         >>> number_range([3, 9, 5]), number_range([4, 4])

@@ -1,4 +1,4 @@
-"""The page: its sections in order, its style and its script, in one file."""
+"""The report page: sections, style and script in one HTML file."""
 
 import base64
 import hashlib
@@ -20,15 +20,15 @@ from headwise.report.tables import commands_section, cost_section, provenance_se
 def write_report(path: str | os.PathLike[str], report: Report) -> None:
     """Write a report as one HTML file that opens from disk and needs no network.
 
-    The same report gives the same file. Text in it is escaped, and a content security policy in the page lets nothing
-    run or load but what headwise put there.
+    The same report gives the same file. Text is escaped, and a content security policy blocks all scripts, styles and
+    resources except those of the page itself.
 
     Args:
-        path: The file; what stands there is replaced.
-        report: What to show.
+        path: The file; an existing file is replaced.
+        report: The contents of the page.
 
     Raises:
-        HeadwiseError: A player's name is not one that headwise gives, or the file cannot be written.
+        HeadwiseError: A player's name is invalid, or the file cannot be written.
 
     Example:
         >>> import tempfile
@@ -64,16 +64,16 @@ def _sections(report: Report) -> dict[str, Markup | None]:
     return {
         **{section.title: section.body for section in report.sections},
         f"Values of {report.noun}s": maps_section(report.scores),
-        "How alike languages are": likeness_section(report.scores, report.noun),
+        "Similarity of languages": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),
         "Cost": cost_section(report.cost),
-        "Where this comes from": provenance_section(report),
-        "How to repeat it": commands_section(report.commands),
+        "Provenance": provenance_section(report),
+        "How to reproduce": commands_section(report.commands),
     }
 
 
 def headline(report: Report) -> str:
-    """The finding in a few sentences: those of the sections, or what the scores say."""
+    """The sentences at the top of the page: those of the sections, or a summary of the scores."""
     if found := " ".join(section.headline for section in report.sections if section.headline):
         return found
     sizes = sorted({len(scores.players) for scores in report.scores.values()})
@@ -93,5 +93,5 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """A text's hash as a content security policy names it."""
+    """The hash of a text, in the syntax of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

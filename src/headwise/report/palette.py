@@ -1,25 +1,25 @@
-"""Colours: a diverging scale that colour-blind readers can tell apart, and lines, for light and for dark screens."""
+"""Colours for light and dark screens: a diverging scale that is safe for colour-blind readers, and line colours."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-#: Steps of the scale on either side of zero.
+#: Number of steps of the scale on each side of zero.
 STEPS = 16
 
-# Orange for below zero, blue for above, after ColorBrewer's Oranges and Blues; on dark screens zero is dark.
+# Orange below zero, blue above, based on ColorBrewer's Oranges and Blues; on dark screens zero is dark.
 _LIGHT = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2", "#f4f4f2", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 _DARK = ("#ffc48a", "#f58f35", "#c9610f", "#6e370e", "#2c3036", "#1b436d", "#2c74b3", "#5aa5e6", "#a3d3ff")
 
-# After Okabe and Ito.
+# Based on the palette of Okabe and Ito.
 _LINES_LIGHT = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
 _LINES_DARK = ("#56b4e9", "#ff8c42", "#b5b5b5", "#2fc79a", "#dd94c0", "#e0c341", "#0e86d4")
 LINES = len(_LINES_LIGHT)
 
 
 def level(value: float, limit: float) -> int | None:
-    """Where a value stands on the scale that ends at ±`limit`; None for a missing one.
+    """The step of a value on the scale from −`limit` to `limit`; None for a missing value.
 
     Example:
         >>> level(0.5, 1.0), level(-3.0, 1.0), level(0.0, 0.0), level(float("nan"), 1.0)
@@ -32,7 +32,7 @@ def level(value: float, limit: float) -> int | None:
 
 
 def limit_of(values: Sequence[float]) -> float:
-    """Where a scale for these values ends: so far out that only one in fifty is further from zero.
+    """The limit of a colour scale for these values: the 98% quantile of their absolute values.
 
     Example:
         >>> limit_of([0.1, -0.4, 0.2])
@@ -58,7 +58,7 @@ def _variables(stops: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _between(stops: Sequence[str], share: float) -> str:
-    """The colour that stands at a share of the way along some stops."""
+    """The colour at a share of the way along the stops, by linear interpolation."""
     channels = np.array([[int(stop[place : place + 2], 16) for place in (1, 3, 5)] for stop in stops])  # (stops, 3)
     at = np.linspace(0, 1, len(stops))
     return "#" + "".join(f"{round(float(np.interp(share, at, channels[:, channel]))):02x}" for channel in range(3))

@@ -11,7 +11,7 @@
     placeTip();
   }
 
-  // Beside what it speaks of, also when that is scrolled: moving the focus may scroll the page.
+  // Place the tip next to its anchor. Called again on scrolling, because moving the focus may scroll the page.
   function placeTip() {
     if (tip.hidden) return;
     const box = anchor.getBoundingClientRect();
@@ -26,7 +26,7 @@
     tip.hidden = true;
   }
 
-  // Maps: one stop of the tab key each, arrow keys inside, and a tip for the cell under the mouse or in focus.
+  // Maps: one tab stop per map, arrow keys inside, and a tip for the cell under the mouse or in focus.
   const cellOf = (event) => event.target.closest('[role="gridcell"]');
   const describe = (cell) => showTip(cell.getAttribute("aria-label"), cell);
 
@@ -36,7 +36,7 @@
     cell.focus();
   }
 
-  // The cell that an arrow key leads to: the next one in the row, or the nearest in the next row that has cells.
+  // The target of an arrow key: the next cell in the row, or the nearest cell in the next row.
   function neighbour(cell, key) {
     const row = cell.parentNode;
     const cells = [...row.querySelectorAll('[role="gridcell"]')];
@@ -72,7 +72,7 @@
   addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
   addEventListener("scroll", placeTip, { passive: true, capture: true });
 
-  // Maps on a shared scale, or each on its own.
+  // Switch between a shared colour scale and one per map.
   const own = document.getElementById("own-scale");
   if (own) {
     const apply = () => own.closest("section").classList.toggle("own", own.checked);
@@ -80,7 +80,7 @@
     apply();
   }
 
-  // Tables: a click on a title sorts by it, numbers from the highest first, and another click turns that round.
+  // Tables: a click on a title sorts by its column, numbers in descending order; another click reverses the order.
   for (const button of document.querySelectorAll(".sortable thead button")) {
     button.addEventListener("click", () => {
       const title = button.parentNode;
@@ -101,7 +101,7 @@
     });
   }
 
-  // Plots: the values at the number of heads under the mouse, or where the arrow keys lead.
+  // Plots: show the values at the number of heads chosen with the mouse or the arrow keys.
   for (const plot of document.querySelectorAll(".plot")) {
     const cursor = plot.querySelector(".cursor");
     const lines = [...plot.querySelectorAll("polyline")];

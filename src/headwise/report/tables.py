@@ -1,4 +1,4 @@
-"""Plain tables: a study's own, cost, provenance and commands."""
+"""Plain tables: tables of studies, cost, provenance and commands."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,10 +9,10 @@ from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.numbers import count, duration
 from headwise.scores import HeadScores
 
-#: Fields of a score's provenance, and what they are called here.
+#: Fields of the provenance of scores, and their titles in the report.
 _FIELDS = {
-    "method": "Method", "estimand": "Estimand", "game": "Value of a coalition", "error_rate": "Error rate over all",
-    "confidence": "Decisions rest on", "seed": "Seed", "fingerprint": "Fingerprint of the weights",
+    "method": "Method", "estimand": "Estimand", "game": "Value of a coalition", "error_rate": "Error rate",
+    "confidence": "Bounds of the decisions", "seed": "Seed", "fingerprint": "Fingerprint of the weights",
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
 
 
 def cost_section(costs: tuple[ScoringCost, ...]) -> Markup | None:
-    """What scoring cost; None if that is not known."""
+    """The cost of scoring; None if it is not known."""
     if not costs:
         return None
     timed = any(cost.seconds is not None for cost in costs)
@@ -57,7 +57,7 @@ def cost_section(costs: tuple[ScoringCost, ...]) -> Markup | None:
         element("tbody", *(_cost_row(name, cost, timed) for name, cost in rows)),
         element("tfoot", _cost_row(Markup("Total"), total, timed)) if len(costs) > 1 else None,
     )
-    text = element("p", "One unit is one example through the whole model once.", class_="legend")
+    text = element("p", "One unit is one pass of one example through the whole model.", class_="legend")
     return joined([table_frame("Cost by language", table), text])
 
 
@@ -67,7 +67,7 @@ def _cost_row(name: Markup, cost: ScoringCost, timed: bool) -> Markup:
 
 
 def provenance_section(report: Report) -> Markup | None:
-    """Where the figures come from; None if nothing is known."""
+    """The provenance of the results; None if nothing is known."""
     pairs = {"Model": report.model, "Task": report.task, "Data": report.data}
     pairs |= dict(_score_provenance(report.scores)) | dict(report.provenance)
     rows = [(name, value) for name, value in pairs.items() if value]
@@ -77,7 +77,7 @@ def provenance_section(report: Report) -> Markup | None:
 
 
 def _score_provenance(scores: Mapping[str, HeadScores]) -> Iterator[tuple[str, str]]:
-    """What the scores say about themselves: one value where the languages agree, else all."""
+    """The provenance of the scores: one value per field if all languages agree, otherwise all values."""
     for field, title in _FIELDS.items():
         values = [getattr(each.provenance, field) for each in scores.values()]
         yield title, ", ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
@@ -86,5 +86,5 @@ def _score_provenance(scores: Mapping[str, HeadScores]) -> Iterator[tuple[str, s
 
 
 def commands_section(commands: tuple[str, ...]) -> Markup | None:
-    """What to type; None if that is not known."""
+    """The commands that repeat the run; None if they are not known."""
     return element("pre", "\n".join(commands), tabindex="0") if commands else None

@@ -1,4 +1,4 @@
-"""What languages share: how alike they rank their heads, which heads serve all of them, and which serve one alone."""
+"""Comparison of languages: rank correlation of their scores, and heads that help all languages or only one."""
 
 import math
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from headwise.stats import spearman_matrix
 
 Array = NDArray[np.float64]
 
-#: A head is agnostic if its value is among so many of the highest in every language.
+#: A head is language-agnostic if its value is among the `TOP` highest values in every language.
 TOP = 20
-# Fewer players than this say nothing about rank.
+# Minimum number of players for a rank correlation.
 _FEWEST = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What several languages have scores of.
+    """Scores of the players that several languages have in common.
 
     Attributes:
         languages: The languages.
@@ -45,7 +45,7 @@ class Shared:
 
     @property
     def top(self) -> int:
-        """How many of the highest values count as a language's best: 20, but never more than half."""
+        """Number of highest values that count as a language's best: `TOP`, but at most half of the players."""
         return min(TOP, len(self.players) // 2)
 
     def likeness(self) -> Array:
@@ -53,14 +53,14 @@ class Shared:
         return spearman_matrix(list(self.values))
 
     def agnostic(self) -> tuple[str, ...]:
-        """The players that are among every language's best."""
+        """The players that are among the best in every language."""
         best = [set(np.argsort(-values, kind="stable")[: self.top].tolist()) for values in self.values]
         return tuple(self.players[place] for place in sorted(set.intersection(*best)))
 
     def opposed(self) -> dict[str, Array]:
         """The decisions on every player that is harmful in one language and helpful in another, (languages,) each.
 
-        First come the specific ones: decided everywhere, and one language stands alone.
+        Players that are specific to one language (see `specific_to`) come first.
         """
         found = {
             name: column
@@ -70,14 +70,14 @@ class Shared:
         return dict(sorted(found.items(), key=lambda item: specific_to(item[1]) is None))
 
     def deciding(self, decisions: Array, sign: float) -> tuple[str, ...]:
-        """The languages whose decision on a player is that sign."""
+        """The languages whose decision on a player has the given sign."""
         return tuple(name for name, found in zip(self.languages, decisions, strict=True) if found == sign)
 
 
 def specific_to(decisions: Array) -> int | None:
-    """Which language decides the opposite of all others, all being decided; None if there is no such language.
+    """The index of the only language whose decision is the opposite of all others; None if there is none.
 
-    Of two languages that differ neither stands alone.
+    All languages must have a decision, and there must be at least three of them.
 
     Example:
         >>> specific_to(np.array([1.0, -1.0, 1.0])), specific_to(np.array([1.0, -1.0, 0.0]))
@@ -93,7 +93,9 @@ def specific_to(decisions: Array) -> int | None:
 
 
 def shared_scores(scores: Mapping[str, HeadScores]) -> Shared | None:
-    """What can be compared between languages; None if that is nothing: other players, or other estimands.
+    """The scores that can be compared between languages, or None if there are none.
+
+    None is returned for fewer than two languages, different estimands, or fewer than four players in common.
 
     Args:
         scores: The scores of each language.

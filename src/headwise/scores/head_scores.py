@@ -21,7 +21,7 @@ from headwise.stats.multiple import Decision
 from headwise.stats.ranks import Correlation, SignAgreement, clear, jaccard, sign_agreement, spearman
 from headwise.support.display import diverging_colour, html_grid
 
-#: What files of scores say that they are.
+#: Format name and version in files of scores.
 FORMAT = "headwise-scores"
 VERSION = 1
 #: Rules that choose which players a mask removes.
@@ -30,17 +30,17 @@ Rule = Literal["harmful", "likely"]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where scores come from: enough to repeat them and to see what they may be compared with.
+    """Where scores come from: what is needed to reproduce them and to check whether scores are comparable.
 
     Attributes:
         method: Name of the method.
-        estimand: What it estimates, such as `full` or `truncated(0.5)`.
-        game: What a coalition is worth, such as `probability`.
+        estimand: The quantity that is estimated, such as `full` or `truncated(0.5)`.
+        game: The value of a coalition, such as `probability`.
         language: Language of the examples.
-        seed: Seed of its draws.
-        units: What it cost, in passes of one example through the whole model.
-        error_rate: Chance of any wrong decision that the decisions allow for.
-        confidence: What the decisions rest on, such as `betting`.
+        seed: Seed of the random draws.
+        units: Cost, in passes of one example through the whole model.
+        error_rate: Maximum probability of any wrong decision.
+        confidence: Kind of bounds that the decisions use, such as `betting`.
         model: Name of the model.
         fingerprint: Fingerprint of its attention weights.
         data: Fingerprint of the examples.
@@ -69,22 +69,23 @@ class Provenance:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":
         """The provenance that `dataclasses.asdict` described."""
-        # Files from before these fields existed: there, a reason after "none: " stood for a method without them.
+        # Older files lack `signed` and `unbiased`. In them, a `confidence` that starts with "none: " marks a method
+        # that is neither.
         fit = not str(data.get("confidence", "")).startswith("none: ")
         return cls(**{"signed": fit, "unbiased": fit, **data})
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far two sets of scores agree about the same players.
+    """Agreement of two sets of scores of the same players.
 
     Attributes:
-        compared: How many players have a value in both.
+        compared: Number of players that have a value in both.
         correlation: Spearman's rank correlation of their values.
-        signs: How often their values have the same sign.
+        signs: Share of players whose values have the same sign.
         clear_signs: The same over the players that are clear in both: further from zero than three standard errors.
-        jaccard: How alike the two sets of harmful players are, from 0 to 1.
-        opposite_decisions: The players that one finds harmful and the other helpful.
+        jaccard: Jaccard index of the two sets of harmful players, from 0 to 1.
+        opposite_decisions: The players that are harmful in one and helpful in the other.
         opposite_signs: The players that are clear in both, with opposite signs.
     """
 
@@ -106,13 +107,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Stability:
-    """How far several runs agree.
+    """Agreement of several runs.
 
     Attributes:
-        runs: How many there are.
-        jaccard: How alike their sets of harmful players are: mean over pairs of runs, from 0 to 1.
+        runs: Number of runs.
+        jaccard: Jaccard index of their sets of harmful players: mean over pairs of runs, from 0 to 1.
         correlation: Spearman's rank correlation of their values: mean over pairs of runs.
-        harmful: The players that all of them find harmful.
+        harmful: The players that are harmful in all runs.
     """
 
     runs: int
@@ -127,13 +128,13 @@ class HeadScores:
 
     Attributes:
         players: The players, in the model's order.
-        value: Score of each: for signed methods, what the player adds to the task.
+        value: Score of each player: for signed methods, its contribution to the task.
         stderr: Standard error of each value (NaN where the method gives none).
-        count: Samples behind each value.
-        decision: Whether each is harmful, helpful or undecided.
+        count: Number of samples of each value.
+        decision: Whether each player is harmful, helpful or undecided.
         provenance: Where the scores come from.
-        kind: What the players consist of: heads, feed-forward blocks or layers.
-        members: The heads (blocks, layers) that each player consists of; empty if every player is one of them.
+        kind: Kind of the players: heads, feed-forward blocks or layers.
+        members: The heads (blocks, layers) of each player; empty if every player is a single one.
 
     Example:
         >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.0625, 0.03125), (64, 64),
@@ -174,11 +175,11 @@ class HeadScores:
         return np.array(self.value, dtype=np.float64)
 
     def decided(self, decision: Decision) -> tuple[str, ...]:
-        """The names of the players with that decision."""
+        """The names of the players with the given decision."""
         return tuple(name for name, found in zip(self.players, self.decision, strict=True) if found == decision)
 
     def ranked(self) -> tuple[str, ...]:
-        """The names of the players that have a value, the lowest first."""
+        """The names of the players that have a value, lowest value first."""
         values = self.values()
         order = np.argsort(values, kind="stable")
         return tuple(self.players[place] for place in order if not math.isnan(values[place]))
@@ -191,7 +192,7 @@ class HeadScores:
         share: float | None = None,
         false_share: float = FALSE_SHARE,
     ) -> HeadMask:
-        """The mask without the players that a rule chooses.
+        """The mask that removes the players chosen by a rule.
 
         Args:
             rule: `harmful`: the players decided to be harmful. `likely`: all players that are likely harmful.
@@ -200,7 +201,7 @@ class HeadScores:
             false_share: For `likely`, the expected share of harmless players among those that are removed.
 
         Raises:
-            HeadwiseError: Not exactly one of the three is given, the rule does not exist, or it does not apply.
+            HeadwiseError: Not exactly one of `rule`, `count` and `share` is given, or the rule does not exist or apply.
         """
         given = [each for each in (rule, count, share) if each is not None]
         if len(given) != 1:
@@ -242,7 +243,7 @@ class HeadScores:
         )
 
     def _repr_html_(self) -> str:
-        """A coloured square per player: what a notebook shows."""
+        """One coloured square per player, for notebooks."""
         values = self.values()
         largest = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
         tips = [
@@ -255,7 +256,8 @@ class HeadScores:
     def interval(self, confidence: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The ends of a normal interval around each value, (players,) each.
 
-        For one player looked at once. Decisions rest on stricter bounds, which hold for all players together.
+        It is valid for a single player at a fixed budget. Decisions use stricter bounds, which hold for all players
+        simultaneously.
         """
         if not 0 < confidence < 1:
             raise HeadwiseError(f"a confidence is between 0 and 1, not {confidence}")
@@ -263,7 +265,7 @@ class HeadScores:
         return self.values() - reach, self.values() + reach
 
     def compare(self, other: "HeadScores") -> Comparison:
-        """How far other scores of the same players agree with these: another seed, language, game or method.
+        """Compare with other scores of the same players: another seed, language, game or method.
 
         Raises:
             HeadwiseError: The players or the estimands are not the same, or too few players have a value.
@@ -345,10 +347,10 @@ class HeadScores:
 
 
 def stability(scores: Sequence[HeadScores]) -> Stability:
-    """How far several runs agree, such as runs with different seeds: do they find the same players harmful?
+    """The agreement of several runs, such as runs with different seeds.
 
     Raises:
-        HeadwiseError: There are fewer than two, or they cannot be compared.
+        HeadwiseError: There are fewer than two runs, or they cannot be compared.
 
     Example:
         >>> first = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.1, 0.1), (9, 9),
@@ -369,7 +371,7 @@ def stability(scores: Sequence[HeadScores]) -> Stability:
 
 
 def number(value: float) -> float | str | None:
-    """A number as JSON can hold it: NaN is null, the infinities are words."""
+    """A number as JSON can hold it: NaN becomes null, infinities become strings."""
     value = float(value)
     if math.isnan(value):
         return None

@@ -1,4 +1,4 @@
-"""Rules that turn scores into a choice of players to remove: `HeadScores.mask` applies them by name."""
+"""Rules that choose the players to remove from scores; `HeadScores.mask` applies them by name."""
 
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,12 @@ FALSE_SHARE = 0.1
 
 
 def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tuple[str, ...]:
-    """The players that are likely harmful: as many as possible with a limited expected share of harmless ones.
+    """The players that are likely harmful, with a limited expected share of harmless players among them.
 
-    The decisions `harmful` hold for all players together at every look, so they name only few of the players that
-    hurt. This rule applies the procedure of Benjamini and Hochberg to values and standard errors at one look. The
-    share holds for unbiased values from a fixed budget, such as those of `stars`. A player without a standard error is
-    never chosen.
+    The decisions `harmful` hold simultaneously for all players and at every time, so they include only few of the
+    harmful players. This rule applies the Benjamini-Hochberg procedure to values and standard errors once. The share
+    holds for unbiased values from a fixed budget, such as those of `stars`. A player without a standard error is never
+    chosen.
 
     Args:
         scores: The scores.
@@ -32,7 +32,7 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
     if not tells_likely(scores):
         reason = "biased" if scores.provenance.signed else "without a sign"
         raise HeadwiseError(
-            f"the values of {scores.provenance.method} are {reason} and do not say which heads are likely harmful: "
+            f"the values of {scores.provenance.method} are {reason} and do not show which heads are likely harmful: "
             "choose a number of the lowest values with count or share"
         )
     chosen = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
@@ -40,19 +40,19 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
 
 
 def tells_likely(scores: "HeadScores") -> bool:
-    """Whether `likely_harmful` applies: the values are unbiased estimates of what players add."""
+    """Whether `likely_harmful` applies: the values are signed and unbiased."""
     return scores.provenance.signed and scores.provenance.unbiased
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:
-    """The players with the lowest values, decided or not.
+    """The players with the lowest values, whatever their decisions are.
 
     Args:
         scores: The scores.
-        count: How many players.
+        count: Number of players.
 
     Raises:
-        HeadwiseError: Fewer players have a value.
+        HeadwiseError: Fewer than `count` players have a value.
     """
     ranked = scores.ranked()
     if not 0 <= count <= len(ranked):
@@ -63,7 +63,7 @@ def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:
 
 
 def lowest_share(scores: "HeadScores", share: float) -> tuple[str, ...]:
-    """The share of the players with the lowest values; their number is rounded.
+    """The given share of the players, those with the lowest values; their number is rounded.
 
     Raises:
         HeadwiseError: The share is not between 0 and 1, or too few players have a value.

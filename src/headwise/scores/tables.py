@@ -12,16 +12,16 @@ from headwise.files import write_bytes
 from headwise.scores import FORMAT, VERSION, HeadScores
 from headwise.support.extras import require
 
-#: Columns that scores are made of; `language` comes first, and is there for people.
+#: Columns that are read back. The first column, `language`, repeats the metadata and is only for human readers.
 _COLUMNS = ("player", "value", "stderr", "count", "decision")
 _KEY = b"headwise"
 
 
 def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> None:
-    """Write scores into one parquet file, atomically; where they come from is in its metadata.
+    """Write scores into one parquet file, atomically; their provenance is in its metadata.
 
     Args:
-        scores: The scores, one set after the other.
+        scores: The sets of scores, in the order of the rows.
         path: The file.
 
     Raises:
@@ -84,7 +84,7 @@ def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
 
 
 def _sets(rows: list[dict[str, Any]], about: list[dict[str, Any]]) -> tuple[HeadScores, ...]:
-    """The sets of scores that rows, one set after the other, belong to."""
+    """Split the rows into sets of scores."""
     if sum(each["rows"] for each in about) != len(rows):
         raise ValueError(f"{len(rows)} rows")
     found, start = [], 0
@@ -95,7 +95,7 @@ def _sets(rows: list[dict[str, Any]], about: list[dict[str, Any]]) -> tuple[Head
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    """The package pyarrow and its part for parquet.
+    """The modules `pyarrow` and `pyarrow.parquet`.
 
     Raises:
         HeadwiseError: It is missing.

@@ -16,7 +16,7 @@ from headwise.scoring.run_folder import REFINED, SCORING, load_scores, model_of,
 RULES = ("likely", "harmful", "refined")
 
 _LISTED = "--likely, --harmful, --refined, --count and --share"
-#: For every rule: why no head is removed, and what to do instead.
+#: For every rule: the reason why no head is removed, and what the user can do.
 _NOTHING = {
     "likely": (
         "no head is likely harmful",
@@ -116,7 +116,7 @@ def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None
 
 
 def _checked(choice: MaskChoice) -> MaskChoice:
-    """The choice, if it removes anything."""
+    """The choice; raises an error if it removes no head."""
     if choice.mask.off:
         return choice
     why, fix = _NOTHING[choice.rule]
@@ -125,7 +125,7 @@ def _checked(choice: MaskChoice) -> MaskChoice:
 
 
 def _refined_file(folder: Path, language: str) -> Path:
-    """The file of a run's refined mask; the masks of a targeted study that refines are refined ones."""
+    """The file of a run's refined mask; a targeted study with `refine` has its refined masks in `masks`."""
     config = read_config(folder)
     places = [folder / REFINED, folder / SCORING / REFINED]
     if config.get("study") == "targeted" and config.get("refine"):

@@ -1,11 +1,15 @@
-"""Climbing from mask to mask: flips that promise most are made together, and what did not hold is learnt from.
+"""Hill climbing over masks, with several players flipped in each step.
 
-At a mask, the gradient of the soft value says what every player would change by going, or by coming back. A promise
-rests on some examples only, so it comes with a standard error, and of many promises some are large by chance: those
-are considered of which no more than a share can be expected to be false. The largest of them are flipped, and the next
-pass shows whether they held. If not, the step is taken back, but not what it has shown: the gradients on the other side
-say what each of these flips is worth from there, the mean of both sides is nearly right, and of a single flip the worth
-is known. Then half as many are flipped, and twice as many again after a step that held.
+At a mask, the gradient of the soft value predicts by how much the value changes when a player is turned off or on
+again. This prediction is called the promise of the flip.
+
+1. A promise is a mean over a sample of examples, so it has a standard error. The Benjamini-Hochberg procedure selects
+   promises such that the expected share of false ones is limited.
+2. The largest selected promises, at most `width`, are flipped together. The next pass measures the new mask.
+3. If the value is higher, the new mask is kept and the width is doubled, up to its initial value.
+4. Otherwise the step is undone and the width is halved. The promises of the flipped players are updated: after a
+   single flip its true effect is known; after several flips, the promise is averaged with the gradient at the rejected
+   mask.
 """
 
 from collections.abc import Callable
@@ -20,25 +24,25 @@ from headwise.stats import bh, chance_below
 
 Array = NDArray[np.float64]
 On = NDArray[np.bool_]
-#: Called with the rounds done and the most that there can be.
+#: Called with the number of rounds done and the maximum number of rounds.
 StepProgress = Callable[[int, int], None]
 
-#: Expected share of promises that are false among those that are considered.
+#: Maximum expected share of false promises among the selected ones.
 _FALSE = 0.25
 
 
 @dataclass(frozen=True)
 class RefinementPlan:
-    """How to refine.
+    """Settings of the search.
 
     Attributes:
-        rounds: Passes over the examples, at most.
-        width: PlayerKind flipped at once, at first.
-        examples: At most so many examples, drawn by the seed.
-        seed: Seed of the draw.
+        rounds: Maximum number of passes over the examples.
+        width: Maximum number of players flipped at once, in the first step.
+        examples: Maximum number of examples; if there are more, a random sample is drawn.
+        seed: Seed of the sample.
 
     Raises:
-        HeadwiseError: A number is not whole, or too small.
+        HeadwiseError: `rounds`, `width` or `examples` is not a whole number, or is too small.
     """
 
     rounds: int = 12
@@ -56,9 +60,9 @@ class Step:
     """A mask that was tried.
 
     Attributes:
-        removed: PlayerKind that are off.
-        value: The soft value of the examples under it.
-        kept: Whether it was better than what was there before.
+        removed: Number of players that are off.
+        value: The mean soft value of the examples under the mask.
+        kept: Whether the value is higher than that of the best mask before.
     """
 
     removed: int
@@ -68,11 +72,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Something that is known of every player, as a mean over examples: its slope, or what its flip promises to add.
+    """A mean over examples for every player: the gradient of its gate, or the promise of its flip.
 
     Attributes:
-        mean: What is known, (players,).
-        error: The standard error of it, (players,).
+        mean: The mean, (players,).
+        error: Its standard error, (players,).
     """
 
     mean: Array
@@ -81,11 +85,11 @@ class Estimates:
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a mask.
+    """The measurement of a mask.
 
     Attributes:
         values: The soft value of each example, (examples,).
-        slopes: What the gate of each player adds.
+        slopes: The gradient of the value with respect to each player's gate.
     """
 
     values: Array
@@ -98,22 +102,31 @@ class Measured:
 
 
 class Search(Protocol):
-    """What a climb asks about masks."""
+    """What `climb` needs to measure masks."""
 
     @property
     def plan(self) -> RefinementPlan:
-        """How to go about it."""
+        """The settings of the search."""
 
     def measure(self, on: On) -> Measured:
-        """What a mask is worth, and what each player is under it."""
+        """The value of a mask and its gradients."""
 
 
 def climb(search: Search, first: On, progress: StepProgress | None = None) -> tuple[On, tuple[Step, ...]]:
-    """Flip what promises most until nothing does: the best mask, (players,), and all that were tried."""
+    """Search for a better mask until no promise is selected or the rounds are used up.
+
+    Args:
+        search: Measures masks.
+        first: The first mask, (players,).
+        progress: Called with the number of rounds done and the maximum number of rounds.
+
+    Returns:
+        The best mask, (players,), and all masks that were tried.
+    """
     on, best, reached = first, first, search.measure(first)
     steps = [Step(int((~on).sum()), reached.value, kept=True)]
     width, promises = search.plan.width, _promises(reached, on)
-    alone = promises  # what each flip promises by itself, where among others it did not hold
+    alone = promises  # promises of single flips: unlike `promises`, not changed by failed steps of several flips
     while True:
         if progress is not None:
             progress(len(steps), search.plan.rounds)
@@ -138,18 +151,18 @@ def climb(search: Search, first: On, progress: StepProgress | None = None) -> tu
 
 
 def _promises(found: Measured, on: On) -> Estimates:
-    """What each flip promises at a mask: a player that is on would go, one that is off would come back."""
+    """The promise of each flip at a mask: the negative gradient of players that are on, the gradient of the others."""
     return Estimates(np.where(on, -found.slopes.mean, found.slopes.mean), found.slopes.error)
 
 
 def learn(promises: Estimates, beyond: Estimates, flipped: On, change: Array) -> Estimates:
-    """What flips promise after some of them were made together and did not hold.
+    """Update promises after some players were flipped and the value did not increase.
 
     Args:
-        promises: What they promised before.
-        beyond: What the flip of each player promises after them: of one that was flipped, the way back.
-        flipped: The players that were flipped, (players,).
-        change: What the value of each example changed by, (examples,).
+        promises: The promises before the step.
+        beyond: The promises at the rejected mask; for a flipped player, that of flipping it back.
+        flipped: Whether each player was flipped, (players,).
+        change: The change of the value of each example, (examples,).
 
     Example:
         >>> before, beyond = (Estimates(np.array(mean), np.ones(2)) for mean in ([4.0, 2.0], [6.0, -1.0]))
@@ -161,20 +174,20 @@ def learn(promises: Estimates, beyond: Estimates, flipped: On, change: Array) ->
     if flipped.sum() == 1:
         known, error = change.mean(), standard_error(change)
     else:
-        # The same examples on both sides: their errors go together.
+        # Both means are over the same examples, so their errors are taken as perfectly correlated.
         known, error = (promises.mean - beyond.mean) / 2, (promises.error + beyond.error) / 2
     return Estimates(np.where(flipped, known, promises.mean), np.where(flipped, error, promises.error))
 
 
 def choose_flips(promises: Estimates, width: int) -> NDArray[np.int64]:
-    """Which players to flip: those that promise most, among as many promises as are not likely to be chance.
+    """Choose the players to flip: the largest promises among those that the Benjamini-Hochberg procedure selects.
 
     Args:
-        promises: What the flip of each player promises.
-        width: At most so many players.
+        promises: The promise of each player's flip.
+        width: Maximum number of players.
 
     Returns:
-        The players, the most promising first.
+        The indices of the players, largest promise first.
 
     Example:
         >>> choose_flips(Estimates(np.array([0.5, 2.0, 3.0, -3.0]), np.array([0.1, 0.1, 5.0, 0.1])), width=2)
@@ -189,7 +202,7 @@ def choose_flips(promises: Estimates, width: int) -> NDArray[np.int64]:
 
 
 def standard_error(values: Array) -> Array:
-    """The standard error of the mean over the first axis; of a single value it is not known, so without bound."""
+    """The standard error of the mean over the first axis; infinite for a single value."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.inf)
     return np.asarray(values.std(0, ddof=1) / np.sqrt(len(values)))

@@ -1,4 +1,4 @@
-"""Merging scoring runs that differ in their seed: the rounds of all of them give scores together."""
+"""Merging scoring runs that differ only in their seed: scores are computed from the rounds of all runs."""
 
 import dataclasses
 import os
@@ -21,11 +21,11 @@ def merge_scoring(
 ) -> dict[str, HeadScores]:
     """Merge scoring runs of one plan with different seeds into a new run folder, with the scores of all rounds.
 
-    Nothing is computed by the model: a method takes in the rounds of all runs as if they were its own. For the stated
-    error rate, choose the number of runs before looking at their decisions.
+    The model is not run: the method reads the rounds of all runs from their journals. The stated error rate holds only
+    if the number of runs is chosen before looking at their decisions.
 
     Args:
-        folders: The runs of `headwise score`. They may differ in their seed only.
+        folders: The runs of `headwise score`. They may differ only in their seed.
         out: The new run folder. Its config lists the seeds.
         trust_remote_code: Run code that comes with the model.
 
@@ -33,10 +33,10 @@ def merge_scoring(
         The scores of each language.
 
     Raises:
-        HeadwiseError: The runs differ in more than their seed, share a seed, or are not of `headwise score`; the model
-            or the data changed since; or `out` is not empty.
+        HeadwiseError: The runs differ in more than their seed, have the same seed, or are not runs of `headwise score`;
+            the model or the data have changed; or `out` is not empty.
     """
-    merged_config([(Path(folder), read_config(Path(folder))) for folder in folders])  # before the model is loaded
+    merged_config([(Path(folder), read_config(Path(folder))) for folder in folders])  # fail before loading the model
     plan = plan_of(folders[0])
     problems, _ = make_problems(plan, trust_remote_code=trust_remote_code)
     _check_unchanged(Path(folders[0]), problems)
@@ -44,7 +44,7 @@ def merge_scoring(
     method, found = find_method(plan.method, **plan.options), {}
     with read_run(out) as run:
         for language, problem in problems.items():
-            # With no budget the method only takes in the rounds of the journal.
+            # With a budget of 0, the method only reads the rounds of the journal.
             scores = score(method, problem, Budget(0), journal=run.journal, stream=language)
             provenance = dataclasses.replace(scores.provenance, seed=None)
             found[language] = dataclasses.replace(scores, provenance=provenance)
@@ -55,9 +55,13 @@ def merge_scoring(
 
 
 def _check_unchanged(folder: Path, problems: Mapping[str, Problem]) -> None:
-    """Rounds say nothing about other weights or other examples."""
+    """Raise an error if the weights or the examples have changed since the run."""
     config = read_config(folder)
     if config.get("weights") != hash_weights(next(iter(problems.values())).model):
-        raise HeadwiseError(f"{folder}: the model {config.get('model')} has other weights now: score it again")
+        raise HeadwiseError(
+            f"{folder}: the model {config.get('model')} has changed since it was scored: score it again"
+        )
     if config.get("examples") != {language: problem.data for language, problem in problems.items()}:
-        raise HeadwiseError(f"{folder}: the data {config.get('data')} hold other examples now: score them again")
+        raise HeadwiseError(
+            f"{folder}: the data {config.get('data')} have changed since they were scored: score them again"
+        )

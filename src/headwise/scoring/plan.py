@@ -1,4 +1,4 @@
-"""What a scoring run is asked to do: everything that is needed to repeat it."""
+"""The plan of a scoring run: everything that is needed to repeat it."""
 
 import dataclasses
 import math
@@ -15,20 +15,20 @@ from headwise.runs.config import languages_of, read_config
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """What a scoring run is asked to do.
+    """The plan of a scoring run.
 
     Attributes:
         model: Name on the hub, a folder, or the name of a default model.
         task: The task, such as `pos`.
         data: A data set: a file, a folder, `phrasebook`, `commands`, `hub:NAME` or a YAML file.
         languages: Comma-separated codes, or `all`.
-        split: Which part of the data.
+        split: Split of the data.
         method: One of `headwise.methods.METHODS`.
         options: Options of the method by name; the method has defaults for the others.
-        budget: Units that the method may spend on each language.
-        game: What a coalition is worth, one of `headwise.games.GAMES`.
+        budget: Maximum number of units for each language.
+        game: The value of a coalition, one of `headwise.games.GAMES`.
         estimand: `full`, `truncated` (at one half) or `truncated(share)`.
-        players: Whose values are wanted, one of `headwise.architectures.PLAYERS`.
+        players: The players to score, one of `headwise.architectures.PLAYERS`.
         seed: Seed of all draws.
         limit: The maximum number of examples per language, the first ones; None for all.
         piece: Which piece of a word carries its label.
@@ -77,7 +77,7 @@ class ScoringPlan:
 
 
 def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
-    """The plan of an existing run, for all of its languages: which items they share depends on all of them.
+    """The plan of an existing run, with all of its languages, since the items they share depend on all of them.
 
     Raises:
         HeadwiseError: The folder holds no scoring run.

@@ -1,8 +1,8 @@
-"""One mask for all languages: without what is likely harmful on average over them.
+"""One mask for all languages: it removes the players that are likely harmful on average over languages.
 
-Every language sees the same draws, so errors do not average out as those of independent estimates would, nor do they
-all go together. How far they do shows when some rounds are left out, the same ones in all languages at once: what the
-mean changes by, over all groups of rounds, is the error of the mean (the jackknife).
+All languages use the same random draws, so their errors are correlated, but not perfectly. The standard error of the
+mean over languages is estimated by the jackknife: each group of rounds is left out in all languages at once, and the
+changes of the mean give its error.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from headwise.stats import bh, chance_below
 
 Array = NDArray[np.float64]
 
-#: Groups of rounds that are left out one after the other, at most; with fewer than the fewest nothing can be said.
+#: Maximum number of groups of rounds for the jackknife, and the minimum number that it needs.
 _GROUPS, _FEWEST = 20, 5
 
 
 @dataclass(frozen=True)
 class PooledScores:
-    """Values on average over languages.
+    """Mean values over languages.
 
     Attributes:
         value: The mean over languages, (players,).
         stderr: Its standard error, (players,).
-        degrees: Degrees of freedom of the error; None where it is the most that it can be.
+        degrees: Degrees of freedom of the error; None if the error is an upper bound.
     """
 
     value: Array
@@ -43,19 +43,20 @@ class PooledScores:
 def pool_languages(
     scores: Mapping[str, HeadScores], method: Method, problems: Mapping[str, Problem], journal: Journal, seed: int = 0
 ) -> PooledScores:
-    """The mean of scores over languages, and how far from the truth it may be.
+    """The mean of scores over languages, with its standard error.
 
     Args:
         scores: The scores of each language.
         method: The method that made them.
         problems: The problem of each language.
-        journal: Where its rounds are, a stream for each language.
-        seed: Seed of its draws.
+        journal: The journal with its rounds, one stream per language.
+        seed: Seed of its random draws.
     """
     value = np.mean([each.values() for each in scores.values()], axis=0)
     groups = min(_GROUPS, *(journal.count(language) for language in scores))
     if groups < _FEWEST:
-        # As if errors went together entirely, which is the most that there can be.
+        # Too few rounds for the jackknife: the mean of the errors is exact for perfectly correlated errors, and an
+        # upper bound otherwise.
         return PooledScores(value, np.mean([each.stderr for each in scores.values()], axis=0), None)
     without = np.mean(
         [_leave_out(method, problems[language], journal, language, groups, seed) for language in scores], axis=0
@@ -65,10 +66,10 @@ def pool_languages(
 
 
 def pooled_mask(pooled: PooledScores, like: HeadScores) -> HeadMask:
-    """The mask without the players that are likely harmful on average over languages.
+    """The mask that removes the players that are likely harmful on average over languages.
 
     Args:
-        pooled: The average.
+        pooled: The mean over languages.
         like: Scores of one of the languages, for the names and the kind of the players.
     """
     likely = bh(chance_below(pooled.value, pooled.stderr, pooled.degrees), FALSE_SHARE)
@@ -77,7 +78,10 @@ def pooled_mask(pooled: PooledScores, like: HeadScores) -> HeadMask:
 
 
 def _leave_out(method: Method, problem: Problem, journal: Journal, stream: str, groups: int, seed: int) -> Array:
-    """The values without each group of rounds, (groups, players): all that a method knows comes from its rounds."""
+    """The values without each group of rounds, (groups, players).
+
+    The method is started again and given the remaining rounds.
+    """
     found = []
     kept = [each.arrays for each in journal.rounds(stream)]
     for group in range(groups):

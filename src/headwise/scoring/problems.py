@@ -36,10 +36,10 @@ def check_plan(plan: ScoringPlan) -> None:
 def make_problems(
     plan: ScoringPlan, setting: Setting | None = None, trust_remote_code: bool = False
 ) -> tuple[dict[str, Problem], tuple[str, ...]]:
-    """The problem of each language, and notes that must be stated with its results.
+    """The problem of each language, and notes to print with the results.
 
     Args:
-        plan: What is asked.
+        plan: The plan.
         setting: The model and data of the plan; loaded by default.
         trust_remote_code: Run code that comes with a model that is loaded here.
 
@@ -77,7 +77,7 @@ def _game(name: str, task: AnyTask) -> Game:
 
 
 def find_estimand(name: str) -> Estimand:
-    """The estimand of a name.
+    """The estimand with the given name.
 
     Example:
         >>> find_estimand("truncated(0.25)")
@@ -91,5 +91,5 @@ def find_estimand(name: str) -> Estimand:
 
 
 def find_players(heads: HeadMap, name: str) -> PlayerSet:
-    """The players of a name of `PLAYERS`."""
+    """The players of the given kind, one of `PLAYERS`."""
     return kv_groups(heads) if name == "kv" else players_of(heads, cast(PlayerKind, name))

@@ -42,7 +42,7 @@ class Refined:
     Attributes:
         mask: The mask.
         steps: All masks that were tried, beginning with the first one.
-        units: What it cost.
+        units: Cost in units.
         verdict: `refined`, or `as it was` if no other mask was better on both the soft and the hard value.
     """
 
@@ -64,15 +64,15 @@ def refine_mask(
     journal: Journal | None = None,
     progress: StepProgress | None = None,
 ) -> Refined:
-    """Improve a mask: players that hurt under the mask are turned off, players that are missed are turned on again.
+    """Improve a mask: turn off players that are harmful under it, and turn on removed players that would help.
 
-    Everything is chosen on the problem's examples: judge the mask on other examples.
+    The mask is chosen on the problem's examples, so evaluate it on other examples.
 
     Args:
-        problem: The model, the examples to choose on and the players.
+        problem: The model, the examples and the players.
         start: The first mask.
-        plan: How to refine; by default `RefinementPlan()`.
-        journal: Where measurements are kept, so that a run that was stopped continues from them.
+        plan: Settings of the search; by default `RefinementPlan()`.
+        journal: Stores measurements, so that an interrupted run can be resumed.
         progress: Called with the number of rounds done and the maximum number of rounds.
     """
     members, gone = problem.players.members(problem.heads), set(start.off)
@@ -96,19 +96,19 @@ def refine_run(
 ) -> dict[str, Refined]:
     """Refine the masks of a scoring run on its own examples, and write them to `refined/` in its folder.
 
-    Measurements are kept in the run's journal, so that a call that was stopped continues from there.
+    Measurements are stored in the run's journal, so that an interrupted call can be resumed.
 
     Args:
         folder: The run folder of `run_scoring`.
         languages: The languages to refine; by default all of the run.
-        plan: How to refine; by default `RefinementPlan()`.
+        plan: Settings of the search; by default `RefinementPlan()`.
         progress: Called after every round.
         trust_remote_code: Run code that comes with the model.
         setting: The model and data of the run, if they are loaded already.
 
     Raises:
         HeadwiseError: There is no run in the folder, it has no scores of a language, its data or its model have
-            changed, or it is being written.
+            changed, or another process is writing to it.
     """
     scores = load_scores(folder)
     if unknown := [language for language in languages if language not in scores]:
@@ -146,11 +146,11 @@ def refine_languages(
 
 
 def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem) -> HeadMask:
-    """The mask to begin with, if the examples are still those that the scores are about."""
+    """The first mask; raises an error if the examples have changed since they were scored."""
     if scores.provenance.data != problem.data:
         raise HeadwiseError(
-            f"{folder}: the examples of {problem.language} are not those that were scored: restore the data, or score "
-            "them in another folder"
+            f"{folder}: the examples of {problem.language} have changed since they were scored: restore the data, "
+            "or score them in another folder"
         )
     mask = scores.mask("harmful")
     mask.check(problem.heads)
@@ -158,7 +158,7 @@ def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem)
 
 
 class _Search:
-    """Measurements of masks over the same examples, each kept in a journal under all that it depends on."""
+    """Measures masks on a fixed set of examples and stores the measurements in a journal."""
 
     def __init__(self, problem: Problem, plan: RefinementPlan, journal: Journal | None) -> None:
         self.problem, self.plan, self.journal = problem, plan, journal
@@ -170,7 +170,7 @@ class _Search:
         self.units = 0.0
 
     def measure(self, on: On) -> Measured:
-        """What a mask is worth by the soft value, and what each player is under it."""
+        """The soft value of a mask and its gradients."""
 
         def compute() -> dict[str, Array]:
             found = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
@@ -193,9 +193,9 @@ class _Search:
         return float(kept["value"])
 
     def _kept(self, game: str, on: On, compute: Callable[[], dict[str, Array]]) -> Mapping[str, Array]:
-        """A measurement out of the journal, or a new one.
+        """A measurement from the journal, or a new one.
 
-        Its name holds the mask and the examples: scores that a larger budget changed, or another plan, ask for others.
+        Its name contains the mask and the examples, so other masks or examples never reuse it.
         """
         if self.journal is None:
             return compute()

@@ -1,4 +1,4 @@
-"""Scoring the heads of a model, language by language, in a run folder that survives being stopped."""
+"""Scoring the heads of a model, language by language, in a run folder that can be resumed."""
 
 import dataclasses
 import functools
@@ -25,14 +25,14 @@ from headwise.support.progress import Advance
 
 @dataclass(frozen=True)
 class LanguageScores:
-    """What a run found for one language.
+    """The results of a run for one language.
 
     Attributes:
         scores: The scores.
-        seconds: Time that its rounds took, including those of earlier runs.
+        seconds: Computing time of all rounds, including those of earlier runs.
         examples: The number of examples.
-        cut: The number of examples that were longer than the model reads, and were cut.
-        finished: Whether everything is decided or the budget is spent; otherwise time ran out.
+        cut: The number of examples that were truncated to the model's maximum length.
+        finished: Whether all players are decided or the budget is spent; if not, the time limit was reached.
     """
 
     scores: HeadScores
@@ -44,12 +44,12 @@ class LanguageScores:
 
 @dataclass(frozen=True)
 class ScoringRun:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
         folder: The run folder; None if nothing was kept on disk.
-        languages: What it found, by language.
-        notes: Notes that must be stated with the results.
+        languages: The results by language.
+        notes: Notes to print with the results.
     """
 
     folder: Path | None
@@ -76,15 +76,16 @@ def run_scoring(
     finished, and `scores.parquet` (if pyarrow is installed) when all are.
 
     Args:
-        plan: What to do.
+        plan: The plan.
         out: The run folder; `plan.folder` by default.
-        seconds: Stop after this time, even if budget is left; the same call continues.
+        seconds: Stop after this number of seconds, even if budget is left; the same call resumes the run.
         trust_remote_code: Run code that comes with the model.
         progress: Called after each round.
         setting: The model and data of the plan, if they are loaded already.
 
     Raises:
-        HeadwiseError: Something in the plan does not fit, or the folder holds another run or one being written.
+        HeadwiseError: The plan is invalid, the folder contains a run of another plan, or another process is writing to
+            it.
     """
     method = plan_method(plan)
     problems, notes = make_problems(plan, setting, trust_remote_code)
@@ -98,7 +99,7 @@ def run_scoring(
 
 
 def save_scores_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:
-    """Write the parquet table, which only repeats `scores/`; without pyarrow a note says that it is missing."""
+    """Write the parquet table, a copy of `scores/`; without pyarrow, return a note that it was not written."""
     try:
         save_table(scores, path)
     except MissingPackageError as error:
@@ -118,8 +119,8 @@ def score_languages(
     Args:
         plan: Method, budget and seed.
         problems: The problem of each language.
-        journal: Where rounds are kept; None to keep nothing.
-        seconds: Stop after this time.
+        journal: Stores the rounds; None to store nothing.
+        seconds: Stop after this number of seconds.
         progress: Called after each round.
 
     Raises:
@@ -140,7 +141,7 @@ def score_languages(
             )
         finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
         units = scores.provenance.units
-        if finished:  # the rest of its budget will not be spent
+        if finished:  # the unspent rest of its budget does not count towards the progress
             total -= plan.budget - units
         _show(progress, language, spent, total, units, 0, rounds.status)
         spent += units
@@ -148,7 +149,7 @@ def score_languages(
 
 
 def plan_method(plan: ScoringPlan) -> Method:
-    """The method of a plan with its options; a method that has to know its budget beforehand is given the plan's."""
+    """The method of a plan with its options; a method with `needs_units` also gets the budget."""
     options = {str(name): value for name, value in plan.options.items()}  # names in a plan's YAML may be numbers
     method = find_method(plan.method, **options)
     if method.needs_units and "units" not in options:
@@ -157,10 +158,10 @@ def plan_method(plan: ScoringPlan) -> Method:
 
 
 def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) -> dict[str, Any]:
-    """The plan with all defaults, and what identifies the model and the examples."""
+    """The plan with all defaults, and the hashes of the model and the examples."""
     first = next(iter(problems.values()))
     options, asked = dataclasses.asdict(cast(Any, method)), dataclasses.asdict(plan)
-    del asked["device"]  # it changes nothing that is found
+    del asked["device"]  # results do not depend on it
     return {
         **asked,
         "languages": list(problems),
@@ -174,7 +175,7 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
 
 
 def _save(scores: HeadScores, run: Run, name: str) -> None:
-    """Write scores and their mask; a refined mask that started from another mask is not valid any more."""
+    """Write scores and their mask; if the mask has changed, delete the refined mask that started from the old one."""
     mask, path = scores.mask("harmful"), run.folder / "masks" / name
     if path.exists() and HeadMask.load(path) != mask:
         (run.folder / REFINED / name).unlink(missing_ok=True)
@@ -183,7 +184,7 @@ def _save(scores: HeadScores, run: Run, name: str) -> None:
 
 
 def _time_left(seconds: float | None, start: float, languages: int) -> float | None:
-    """The rest of the time, shared between the remaining languages; at least a second, to begin a round."""
+    """The remaining time divided by the number of remaining languages; at least one second, to start a round."""
     return None if seconds is None else max(1.0, (seconds - (time.monotonic() - start)) / languages)
 
 

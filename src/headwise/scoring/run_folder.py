@@ -1,4 +1,4 @@
-"""Reading run folders: scores, the model, and how two runs compare."""
+"""Reading run folders: scores, the model, and comparisons of two runs."""
 
 import os
 from pathlib import Path
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from headwise.errors import HeadwiseError
 from headwise.runs.config import CONFIG, read_config
 
-if TYPE_CHECKING:  # scores import torch, which listing runs does not need
+if TYPE_CHECKING:  # imports torch, which `list_runs` does not need
     from headwise.scores import Comparison, HeadScores
 
-#: Where a run folder has its refined masks.
+#: Subfolder of a run with its refined masks.
 REFINED = "refined"
-#: Where the folder of a study has the run that scored its heads.
+#: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 
 
 def load_scores(folder: str | os.PathLike[str]) -> "dict[str, HeadScores]":
-    """The scores of a run, by language; those of a study are what its scoring found.
+    """The scores of a run by language; for a study, those of its scoring run.
 
     Raises:
         HeadwiseError: There is no run in the folder, or it has no scores yet.
@@ -39,7 +39,7 @@ def load_scores(folder: str | os.PathLike[str]) -> "dict[str, HeadScores]":
 
 
 def scored_folder(folder: str | os.PathLike[str]) -> Path:
-    """Where the scores of a run are: in its own folder, or in `scoring` in that of a study.
+    """The folder that contains `scores`: the run folder itself, or `scoring` in the folder of a study.
 
     Example:
         >>> str(scored_folder("runs/mine"))
@@ -50,10 +50,10 @@ def scored_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> "dict[str, Comparison]":
-    """How far two runs agree, for each language that both have scores of.
+    """Compare the scores of two runs, for each language that both have.
 
     Raises:
-        HeadwiseError: They share no language, or their scores cannot be compared.
+        HeadwiseError: The runs have no language in common, or their scores cannot be compared.
     """
     here, there = load_scores(one), load_scores(other)
     shared = [language for language in here if language in there]
@@ -63,17 +63,17 @@ def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 
 
 def list_runs(folder: str | os.PathLike[str] = "runs") -> dict[str, dict[str, Any]]:
-    """The configs of the runs in a folder of run folders, by their paths."""
+    """The configs of all runs in a folder, by their paths."""
     return {str(path.parent): read_config(path.parent) for path in sorted(Path(folder).glob(f"*/{CONFIG}"))}
 
 
 def model_of(folder: Path) -> str:
-    """The model of a run.
+    """The name of a run's model.
 
     Raises:
-        HeadwiseError: There is no run in the folder, or it is about no model.
+        HeadwiseError: There is no run in the folder, or its config has no model.
     """
     name = read_config(folder).get("model")
     if name is None:
-        raise HeadwiseError(f"{folder}: a run without a model: give the folder of headwise score or of a study")
+        raise HeadwiseError(f"{folder}: the run has no model: give the folder of headwise score or of a study")
     return str(name)

@@ -1,4 +1,4 @@
-"""The setting of all work on a model: model, tokenizer, task, data and head map, loaded once and shared."""
+"""The setting: model, tokenizer, task, data and head map, loaded once and shared by all functions."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ from headwise.tasks.task import Piece
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A model with everything that valuing it needs.
+    """A model with everything that is needed to evaluate it.
 
     Scoring, refining, judging and studies take a setting, so the model is loaded once, the data set is opened once, and
     each example is encoded once.
@@ -32,7 +32,7 @@ class Setting:
     Attributes:
         model: The model.
         tokenizer: Its tokenizer.
-        task: The task, as the model does it.
+        task: The task, adapted to the model.
         dataset: The data set.
         heads: The model's head map.
         name: Name of the model.
@@ -47,11 +47,11 @@ class Setting:
     _encoded: dict[tuple[Example, ...], ExampleSet] = field(default_factory=dict, repr=False)
 
     def examples(self, languages: str | Sequence[str], split: str, limit: int | None = None) -> "Selection":
-        """The examples of some languages: the same items in all of them if the data are aligned.
+        """The examples of the given languages; for aligned data, the same items in all of them.
 
         Args:
             languages: Codes, as a list or separated by commas, or `all`.
-            split: Which part of the data.
+            split: Split of the data.
             limit: The maximum number of examples per language, the first ones; None for all.
 
         Raises:
@@ -67,7 +67,7 @@ class Setting:
         return language_codes(text, self.dataset)
 
     def encode(self, examples: Sequence[Example]) -> ExampleSet:
-        """Examples in tokens, encoded at the first call only."""
+        """The tokenized examples; the result is cached."""
         key = tuple(examples)
         if key not in self._encoded:
             self._encoded[key] = encode_examples(self.task, key, self.tokenizer)
@@ -80,7 +80,7 @@ class Selection:
 
     Attributes:
         examples: The examples of each language.
-        notes: What must be stated with results on them.
+        notes: Notes to print with results on them.
     """
 
     examples: Mapping[str, tuple[Example, ...]]
@@ -96,12 +96,12 @@ def load_setting(
     device: str = "auto",
     dtype: str = "float32",
 ) -> Setting:
-    """The setting of a model and data by name.
+    """Load the setting of a model and data by name.
 
     Args:
         model: Name on the hub, a folder, or the name of a default model.
         task: The task, such as `pos`.
-        data: Anything `open_dataset` opens.
+        data: Any data set that `open_dataset` accepts.
         piece: Which piece of a word carries its label, `text` or `first`.
         trust_remote_code: Run code that comes with the model.
         device: Where the model runs, one of `headwise.models.DEVICES`.
@@ -110,7 +110,7 @@ def load_setting(
     Raises:
         HeadwiseError: The model or the data do not exist, or do not fit the task.
     """
-    dataset = open_dataset(data, task)  # first: it fails faster than a model loads
+    dataset = open_dataset(data, task)  # before the model, because it fails faster
     loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
     tokenizer = load_tokenizer(model, trust_remote_code)
     if tokenizer is None:
@@ -121,7 +121,7 @@ def load_setting(
 def make_setting(
     model: Any, tokenizer: Any, dataset: Dataset, task: str, piece: str = "text", name: str = ""
 ) -> Setting:
-    """The setting of objects in hand.
+    """Make the setting from loaded objects.
 
     Args:
         model: A transformers model, or a PEFT model around one.
@@ -129,7 +129,7 @@ def make_setting(
         dataset: The data set.
         task: The task, such as `pos`.
         piece: Which piece of a word carries its label, `text` or `first`.
-        name: Name of the model; by default the name that its config has.
+        name: Name of the model; by default the name in its config.
 
     Raises:
         HeadwiseError: The model, the tokenizer and the task do not fit each other.

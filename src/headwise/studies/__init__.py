@@ -1,4 +1,4 @@
-"""Studies: the papers' protocols, each a plan in YAML, a grid of cells, tables and sections of the report."""
+"""Studies: experiments as in the papers, each defined by a YAML plan, with tables and sections of the report."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,7 @@
-"""Correlates of the gain: do languages gain more that are further from the source, or rank their heads otherwise?
+"""Correlates of the gain: is the gain of a language related to its distance from the source language?
 
-Takes the gains and scores of a finished targeted study, and runs no model.
+Distances are typological, or the rank correlation of head scores. The study uses the gains and scores of a finished
+targeted study; it does not run the model.
 """
 
 import dataclasses
@@ -24,32 +25,30 @@ from headwise.studies.targeted_study import MASKS, TargetedStudy, load_targeted
 from headwise.studies.typology import Distances, read_distances, uriel_distances
 from headwise.support.progress import Advance
 
-#: Where a finished study's figures are.
+#: File with the results of a finished study.
 FIGURES = "correlates.json"
 FORMAT, VERSION = "headwise-correlates-study", 1
-#: How alike a language and the source rank their heads.
+#: Rank correlation of the head scores of a language and the source.
 LIKENESS = "ranking likeness"
-# Fewer languages than this say nothing about rank.
+# Minimum number of languages for a rank correlation.
 _FEWEST = 4
-_NO_URIEL = (
-    "Distances between languages are left out: install 'headwise[typology]', or give a file of them as 'typology'."
-)
+_NO_URIEL = "Distances between languages are left out: install 'headwise[typology]', or give a file as 'typology'."
 
 
 @dataclass(frozen=True)
 class CorrelatesPlan:
-    """What a study of correlates is asked.
+    """The plan of a study of correlates.
 
     Attributes:
         gains: The run folder of a finished targeted study.
-        mask: The mask whose gains they are, `targeted`, `likely` or `refined`.
+        mask: The mask whose gains are used: `targeted`, `likely` or `refined`.
         source: The language that the model was tuned on.
-        typology: A CSV or TSV file with distances to the source: `language`, then a column of each kind. Without
-            one the distances are those of URIEL, if the package `urielplus` is installed.
-        resamples: Permutations behind each P-value.
+        typology: A CSV or TSV file with distances to the source: a column `language` and one column per kind. By
+            default the distances are those of URIEL, if the package `urielplus` is installed.
+        resamples: Number of permutations for each P-value.
 
     Raises:
-        HeadwiseError: There is no such mask, or the resamples are no whole number of at least 1.
+        HeadwiseError: There is no such mask, or `resamples` is not a whole number of at least 1.
     """
 
     gains: str
@@ -66,15 +65,15 @@ class CorrelatesPlan:
 
 @dataclass(frozen=True)
 class Correlate:
-    """How the gains of languages go with one of their traits.
+    """The correlation of the gains of languages with one trait.
 
     Attributes:
-        trait: What it is, such as `syntactic`.
-        languages: How many languages have it.
-        rho: Spearman's rank correlation; None if there are fewer than 4 languages, or all are the same.
+        trait: Name of the trait, such as `syntactic`.
+        languages: Number of languages whose trait is known.
+        rho: Spearman's rank correlation; None for fewer than 4 languages, or if all values are equal.
         low: Lower end of its 95% interval.
-        high: Its upper end.
-        p_value: Two-sided, by permutation.
+        high: Upper end of its 95% interval.
+        p_value: Two-sided P-value of a permutation test.
     """
 
     trait: str
@@ -87,16 +86,16 @@ class Correlate:
 
 @dataclass(frozen=True)
 class CorrelatesStudy:
-    """What a study of correlates found.
+    """The results of a study of correlates.
 
     Attributes:
         folder: The run folder.
-        targeted: The study that the gains come from.
-        mask: The mask whose gains they are.
+        targeted: The targeted study with the gains.
+        mask: The mask whose gains are used.
         source: The language that the model was tuned on.
-        traits: Every other language's traits, by name; None where one is not known.
-        correlates: How the gains go with each trait.
-        notes: What must be said with it.
+        traits: The traits of each other language, by name; None if unknown.
+        correlates: The correlation of the gains with each trait.
+        notes: Notes to print with the results.
     """
 
     folder: Path
@@ -119,32 +118,32 @@ class CorrelatesStudy:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """What scoring took, by language."""
+        """The time of scoring in seconds, by language."""
         return self.targeted.seconds
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """The correlations, and what is correlated."""
+        """The correlations, and the gains and traits of each language."""
         rows = tuple((each.trait, each.languages, each.rho, each.low, each.high, each.p_value)
                      for each in self.correlates)  # fmt: skip
-        note = f"P: by permuting the languages, each trait on its own; {self.source} itself is left out."
-        title = f"what the gain in {self.metric} by {self.mask} masks goes with (Spearman)"
+        note = f"P: permutation test over the languages, separately for each trait, without {self.source}."
+        title = f"rank correlation of the gain in {self.metric} by {self.mask} masks with each trait (Spearman)"
         first = StudyTable("correlates", title, ("trait", "languages", "rho", "low", "high", "P"), rows, note)
         gains, names = gain_of(self.targeted, self.mask), [each.trait for each in self.correlates]
         lines = tuple((name, gains[name], *(row[trait] for trait in names)) for name, row in self.traits.items())
         return first, StudyTable(
-            "traits", f"likeness and distance to {self.source}", ("language", "gain", *names), lines
+            "traits", f"gain, ranking likeness and distances to {self.source}", ("language", "gain", *names), lines
         )
 
     def sections(self) -> tuple[Section, ...]:
-        """The correlations, and the gains that they are about."""
+        """The correlations, and the sections of the targeted study."""
         return (*map(section_of, self.tables()), *self.targeted.sections())
 
     def to_dict(self) -> dict[str, Any]:
-        """The study's figures as plain data."""
+        """The results as plain data."""
         return {
             "format": FORMAT,
             "version": VERSION,
-            # From here to there, so that both can be moved together.
+            # A relative path, so that both folders can be moved together.
             "gains": os.path.relpath(self.targeted.folder, self.folder),
             "mask": self.mask,
             "source": self.source,
@@ -157,21 +156,21 @@ class CorrelatesStudy:
 def run_correlates(
     plan: CorrelatesPlan, out: str | os.PathLike[str], progress: Advance | None = None
 ) -> CorrelatesStudy:
-    """Correlate the gains of a targeted study with what is known of its languages.
+    """Correlate the gains of a targeted study with traits of its languages.
 
     Args:
-        plan: What to do.
+        plan: The plan.
         out: The run folder.
-        progress: Called as work goes on.
+        progress: Called at the end.
 
     Raises:
-        HeadwiseError: There is no finished targeted study, it has fewer than 4 languages beside the source, or nothing
-            is known of them.
+        HeadwiseError: There is no finished targeted study, it has fewer than 4 languages other than the source, or no
+            trait of them is known.
     """
     folder, start = Path(out), Path(plan.gains)
     targeted = load_targeted(start)
     asked = {name: value for name, value in read_config(start).items() if name in ("model", "task", "data", "seed")}
-    # All of it before there is a folder: what cannot be found must not leave one behind.
+    # Before the folder is created, so that an error leaves no empty folder.
     traits, notes = find_traits(plan, targeted)
     found = correlate(gain_of(targeted, plan.mask), traits, plan.resamples)
     study = CorrelatesStudy(folder, targeted, plan.mask, plan.source, traits, found, (*targeted.notes, *notes))
@@ -188,7 +187,7 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
     """The study of correlates in a run folder.
 
     Raises:
-        HeadwiseError: There is none, it is not finished, or the targeted study behind it is gone.
+        HeadwiseError: There is none, it is not finished, or its targeted study is missing.
     """
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         found = tuple(Correlate(**each) for each in data["correlates"])
@@ -201,10 +200,10 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
 
 
 def gain_of(targeted: TargetedStudy, mask: str) -> dict[str, float]:
-    """What each language gains by a mask, in percentage points.
+    """The gain of each language by a mask, in percentage points.
 
     Raises:
-        HeadwiseError: There is no such mask of a language.
+        HeadwiseError: A language has no such mask.
     """
     gains = {language: found.gain(mask) for language, found in targeted.languages.items()}
     if lacking := [language for language, gain in gains.items() if gain is None]:
@@ -213,12 +212,12 @@ def gain_of(targeted: TargetedStudy, mask: str) -> dict[str, float]:
 
 
 def find_traits(plan: CorrelatesPlan, targeted: TargetedStudy) -> tuple[Distances, tuple[str, ...]]:
-    """The traits of every language but the source, and what must be said of them."""
+    """The traits of every language except the source, and notes about missing traits."""
     languages = [language for language in targeted.languages if language != plan.source]
     if len(languages) < _FEWEST:
         raise HeadwiseError(
-            f"'gains': {plan.gains} has {len(languages)} languages beside {plan.source}, but ranks need {_FEWEST}: "
-            "take a study of more languages"
+            f"'gains': {plan.gains} has {len(languages)} languages other than {plan.source}, but at least {_FEWEST} "
+            "are needed: use a study of more languages"
         )
     if plan.typology is not None:
         distances: Distances | None = read_distances(Path(plan.typology), languages)
@@ -227,7 +226,7 @@ def find_traits(plan: CorrelatesPlan, targeted: TargetedStudy) -> tuple[Distance
     likeness = _likeness(targeted.scores, plan.source, languages)
     if likeness is None and distances is None:
         raise HeadwiseError(f"'source': {plan.gains} has no scores of {plan.source}, and there are no distances to it: "
-                            "give a file of them as 'typology'")  # fmt: skip
+                            "give a file with distances as 'typology'")  # fmt: skip
     no_likeness = f"{LIKENESS.capitalize()} is left out: {plan.gains} has no scores of {plan.source}."
     notes = tuple(text for text, part in ((no_likeness, likeness), (_NO_URIEL, distances)) if part is None)
     parts = [part for part in (likeness, distances) if part is not None]
@@ -235,7 +234,7 @@ def find_traits(plan: CorrelatesPlan, targeted: TargetedStudy) -> tuple[Distance
 
 
 def _likeness(scores: Mapping[str, HeadScores], source: str, languages: Sequence[str]) -> Distances | None:
-    """How alike each language and the source rank their heads; None if the source has no scores."""
+    """The rank correlation of the scores of each language and the source; None if the source has no scores."""
     if source not in scores:
         return None
     found = {name: scores[name].compare(scores[source]).correlation.rho for name in languages}
@@ -245,12 +244,12 @@ def _likeness(scores: Mapping[str, HeadScores], source: str, languages: Sequence
 def correlate(
     gains: Mapping[str, float], traits: Mapping[str, Mapping[str, float | None]], resamples: int = 10_000
 ) -> tuple[Correlate, ...]:
-    """How gains go with each trait, over the languages that have it.
+    """Correlate gains with each trait, over the languages whose trait is known.
 
     Args:
         gains: The gain of each language.
         traits: The traits of each language, by name.
-        resamples: Permutations behind each P-value.
+        resamples: Number of permutations for each P-value.
 
     Example:
         >>> gains = {"de": 0.1, "tr": 0.5, "ar": 1.7, "zh": 0.9}
@@ -280,7 +279,7 @@ def _correlate(trait: str, pairs: list[tuple[float, float | None]], resamples: i
 
 @dataclass(frozen=True)
 class _CorrelatesKind:
-    """The kind of study that runs no model."""
+    """The kind `correlates`, which does not run the model."""
 
     name: str = "correlates"
     plan: type[Any] = CorrelatesPlan

@@ -1,4 +1,4 @@
-"""The grid of a study: cells that say what to measure, each measured once and kept in the journal."""
+"""The grid of a study: cells that define what to measure, each measured once and stored in the journal."""
 
 import copy
 import dataclasses
@@ -24,7 +24,7 @@ from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
 
 Array = NDArray[np.float64]
-#: Cells that are measured together: rows of one example share layers, and more cells mean more to lose when stopped.
+#: Maximum number of cells measured together. They share computation; a larger number loses more when interrupted.
 _TOGETHER = 16
 
 
@@ -33,9 +33,9 @@ class CellTuning:
     """How the model of a cell is tuned after pruning and before it is measured.
 
     Attributes:
-        languages: Languages to train on; the data set has the splits `train` and `dev` of them.
+        languages: Languages to train on; the data set must have their splits `train` and `dev`.
         settings: Settings of the training loop.
-        share: Share of the training examples of each language.
+        share: Share of the training examples of each language to use.
     """
 
     languages: tuple[str, ...]
@@ -49,11 +49,11 @@ class Cell:
 
     Attributes:
         language: The language.
-        split: The split: never one that masks were chosen on.
+        split: The split, which must not be one that masks were chosen on.
         mask: The mask; None for the whole model.
-        tuning: Cut the masked heads out of a copy of the model and tune it; None to measure the model as it is.
+        tuning: Remove the masked heads from a copy of the model and tune it; None for no tuning.
         limit: The maximum number of examples, the first ones; None for all.
-        only: Places of the examples to measure among these; None for all of them.
+        only: Indices of the examples to measure; None for all of them.
     """
 
     language: str
@@ -65,11 +65,11 @@ class Cell:
 
 
 class Grid:
-    """Measures cells: what is in the journal is read from there, the rest is computed and kept.
+    """Measures cells: measurements in the journal are reused, others are computed and stored.
 
     Args:
         setting: The model and the data.
-        journal: Where measurements are kept.
+        journal: Stores measurements.
 
     Raises:
         HeadwiseError: The task has no labels.
@@ -86,7 +86,7 @@ class Grid:
 
         Args:
             cells: The cells; equal ones are measured once.
-            progress: Called with the number of cells that are done.
+            progress: Called with the number of finished cells.
         """
         keys = {cell: self._key(cell) for cell in dict.fromkeys(cells)}
         # Masks of different languages may turn the same heads off: they are one measurement.
@@ -107,7 +107,7 @@ class Grid:
         return found if cell.only is None else [found[place] for place in cell.only]
 
     def _compute(self, cells: Sequence[Cell], keys: dict[Cell, str]) -> None:
-        """Measure a group of cells and keep them: those of one tuned model, or of one language under masks."""
+        """Measure and store a group of cells: either of one tuned model, or of one language under masks."""
         if cells[0].tuning is not None:
             model = self._tuned(cells[0].mask, cells[0].tuning)
             found = [self._measure_tuned(model, cell) for cell in cells]
@@ -138,7 +138,7 @@ class Grid:
         return found
 
     def _judge(self, cell: Cell) -> MaskJudge:
-        """What measures masks on the examples of a cell; these are encoded once."""
+        """The judge of masks on the examples of a cell, which are encoded once."""
         place = (cell.language, cell.split, cell.limit)
         if place not in self._judges:
             examples = self.setting.dataset.examples(cell.language, cell.split)[: cell.limit]
@@ -149,7 +149,7 @@ class Grid:
         return self._judges[place]
 
     def _key(self, cell: Cell) -> str:
-        """The name of a measurement: a hash of the weights, the mask and the examples themselves."""
+        """The key of a measurement: a hash of the weights, the mask and the examples."""
         mask = (cell.mask.kind, sorted(cell.mask.off)) if cell.mask is not None else ("heads", [])
         examples = [dataclasses.astuple(example) for example in self.examples(cell)]
         about: list[object] = [self._weights, mask, examples]
@@ -158,7 +158,7 @@ class Grid:
         return f"{cell.split} {cell.language} {hash_json(about)}"
 
     def _training_data(self, tuning: CellTuning) -> str:
-        """A hash of the examples that a model is tuned on."""
+        """A hash of the training examples."""
         splits = [self.setting.dataset.examples(code, name) for code in tuning.languages for name in ("train", "dev")]
         return hash_json([dataclasses.astuple(example) for split in splits for example in split])
 
@@ -168,7 +168,7 @@ class Grid:
 
 
 def _grouped(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Cells of one tuned model together, or of the same examples, at most `_TOGETHER` of these."""
+    """Group cells by tuned model, and cells without tuning by examples, at most `_TOGETHER` per group."""
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         place = (cell.language, cell.split, cell.limit) if cell.tuning is None else (cell.mask, cell.tuning)

@@ -1,7 +1,7 @@
 """Iterative pruning: the metric on test data while heads are removed, lowest-ranked first, until none is left.
 
 Figure 3 of Held & Yang, after Michel et al. Every ranking is computed on dev examples with the same budget. A good
-ranking keeps the metric high for long; one that finds harmful heads raises it at first.
+ranking keeps the metric high until many heads are removed; if it finds harmful heads, the metric rises at first.
 """
 
 import dataclasses
@@ -24,26 +24,26 @@ from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import StudyTable, TableCell
 from headwise.studies.work import GridKind, Work
 
-#: The ranking that is drawn several times.
+#: The ranking with several random draws.
 _RANDOM = "random"
 FORMAT, VERSION = "headwise-iterative-study", 1
 _FIGURES = "iterative.json"
-#: Percentage points that may be lost before a loss counts as one.
+#: Largest loss, in percentage points, that is ignored.
 TOLERANCE = 1.0
-_CHOSEN = "chosen on the test data, so it is an upper bound, not what a rule reaches"
+_CHOSEN = "chosen on the test data, so it is an upper bound on the result of any rule"
 
 
 @dataclass(frozen=True)
 class IterativePlan:
-    """What an iterative study is asked to do.
+    """The plan of an iterative study.
 
     Attributes:
-        scoring: How heads are scored; its method is one of the rankings, and the report shows its scores.
-        rankings: The methods that rank, from `headwise.methods.METHODS`; options are for the method of `scoring` alone.
+        scoring: The plan of the scoring run; its method is one of the rankings, and the report shows its scores.
+        rankings: Methods from `headwise.methods.METHODS`; the options of `scoring` apply only to its own method.
         test_split: The split that the metric is measured on.
-        step: Heads removed between two points; the last point is always without any head.
+        step: Number of heads removed between two points; at the last point all heads are removed.
         randoms: The number of draws of the `random` ranking.
-        resamples: Resamples of the bootstrap.
+        resamples: Number of bootstrap resamples.
         limit_test: The maximum number of test examples of each language; None for all.
 
     Example:
@@ -67,7 +67,7 @@ class IterativePlan:
             if ranking not in METHODS:
                 raise FieldError("rankings", f"there is no method {ranking!r}: choose from {', '.join(METHODS)}")
             if self.rankings.count(ranking) > 1:
-                raise FieldError("rankings", f"{ranking!r} is there twice")
+                raise FieldError("rankings", f"{ranking!r} occurs twice")
         if self.scoring.method not in self.rankings:
             raise FieldError("rankings", f"the method {self.scoring.method!r} is missing: add it, or change 'method'")
         check_split(self.scoring, self.test_split)
@@ -76,12 +76,12 @@ class IterativePlan:
                 require_whole(name, getattr(self, name))
 
     def points(self, players: int) -> tuple[int, ...]:
-        """How many heads are removed at each point: from none to all."""
+        """The number of heads removed at each point, from none to all."""
         return (*range(0, players, self.step), players)
 
 
 def area(curve: Curve) -> float:
-    """The mean of the metric from no head removed to all of them: the area under the curve over the share removed.
+    """The area under the curve of the metric over the share of removed heads.
 
     Example:
         >>> area(Curve("zh", "stars", removed=(0, 2, 3), value=(90.0, 60.0, 30.0)))
@@ -92,18 +92,18 @@ def area(curve: Curve) -> float:
 
 
 def removable(curve: Curve) -> int:
-    """The most heads removed, of the curve's points, with a metric that is at most one point below the first.
+    """The largest number of removed heads at which the metric is at most one point below that of the whole model.
 
     Example:
         >>> removable(Curve("zh", "stars", removed=(0, 2, 3, 4), value=(60.0, 57.5, 59.0, 30.0)))
         3
     """
-    floor = _whole(curve) - TOLERANCE - 1e-9  # a loss of exactly one point must not depend on rounding
+    floor = _whole(curve) - TOLERANCE - 1e-9  # tolerate rounding errors at a loss of exactly one point
     return max(removed for removed, value in zip(curve.removed, curve.value, strict=True) if value >= floor)
 
 
 def best(curve: Curve) -> tuple[int, float]:
-    """The point where the metric is highest, the first of equal ones: heads removed, and the metric.
+    """The first point with the highest metric: the number of removed heads, and the metric.
 
     Example:
         >>> best(Curve("zh", "stars", removed=(0, 2, 3), value=(60.0, 61.5, 61.5)))
@@ -120,16 +120,16 @@ def _whole(curve: Curve) -> float:
 
 @dataclass(frozen=True)
 class IterativeStudy:
-    """What an iterative study found.
+    """The results of an iterative study.
 
     Attributes:
         folder: The run folder.
         metric: The metric's name.
-        lines: The curve of every language and ranking. Bands are 95% bootstrap intervals of the metric, those of
-            the random ranking go from the worst to the best draw.
+        lines: The curve of every language and ranking. Bands are 95% bootstrap intervals of the metric; for the random
+            ranking they are the range of the draws.
         scores: The scores of each language by the plan's method.
-        seconds: What that scoring took, by language.
-        notes: What must be said with it.
+        seconds: The time of that scoring, by language.
+        notes: Notes to print with the results.
     """
 
     folder: Path
@@ -140,7 +140,7 @@ class IterativeStudy:
     notes: tuple[str, ...]
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """Areas under the curves, how much can go, the best points, and the curves themselves."""
+        """Areas under the curves, numbers of removable heads, the best points, and the curves."""
         return self._areas(), self._removable(), self._best(), self._points()
 
     @property
@@ -150,7 +150,7 @@ class IterativeStudy:
     def _rows(
         self, first: Callable[[Curve], TableCell], cell: Callable[[Curve], TableCell]
     ) -> tuple[tuple[TableCell, ...], ...]:
-        """A row for each language: its name, what does not depend on the ranking, and a cell for every ranking."""
+        """One row per language: its name, a cell that does not depend on the ranking, and one cell per ranking."""
         rows: dict[str, list[TableCell]] = {}
         for curve in self.lines:
             rows.setdefault(curve.language, [curve.language, first(curve)]).append(cell(curve))
@@ -161,7 +161,7 @@ class IterativeStudy:
         if len(rows) > 1:
             numbers = np.array([row[1:] for row in rows], dtype=np.float64)  # (languages, columns)
             rows = (*rows, ("mean", *numbers.mean(0).tolist()))
-        title = f"{self.metric} on test data, mean from no {noun_of(self.scores)} removed to all"
+        title = f"{self.metric} on test data, mean over the share of {noun_of(self.scores)}s removed"
         return StudyTable("iterative", title, ("language", "none", *self._rankings), rows)
 
     def _removable(self) -> StudyTable:
@@ -174,7 +174,7 @@ class IterativeStudy:
 
     def _best(self) -> StudyTable:
         rows = tuple((curve.language, _whole(curve), curve.ranking, *best(curve)) for curve in self.lines)
-        note = f"off: how many are removed at the best point. It is {_CHOSEN}."
+        note = f"off: number removed at the best point. The point is {_CHOSEN}."
         title = f"best {self.metric} along the curve"
         return StudyTable("best", title, ("language", "none", "ranking", "off", "best"), rows, note)
 
@@ -192,7 +192,7 @@ class IterativeStudy:
         return (curves_section(self.lines, self.metric, noun_of(self.scores)),)
 
     def to_dict(self) -> dict[str, Any]:
-        """The study's figures as plain data."""
+        """The results as plain data."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -222,7 +222,7 @@ def _curve(data: Mapping[str, Any]) -> Curve:
 
 
 def prepare(plan: IterativePlan, work: Work) -> dict[str, list[ScoringRun]]:
-    """The runs of every ranking: one, or one for each draw of the random ranking."""
+    """The scoring runs of every ranking: one, or one per draw for the random ranking."""
     return {ranking: _score(plan, ranking, work) for ranking in plan.rankings}
 
 
@@ -240,7 +240,7 @@ def _score(plan: IterativePlan, ranking: str, work: Work) -> list[ScoringRun]:
 
 
 def _check_complete(ranking: str, language: str, scores: HeadScores) -> None:
-    """Heads without a value cannot be ranked."""
+    """Raise an error if a head has no value, since it cannot be ranked."""
     if missing := len(scores.players) - len(scores.ranked()):
         raise FieldError("budget", f"{missing} players of {language} have no value by {ranking} yet: raise it")
 
@@ -265,7 +265,7 @@ def _points(plan: IterativePlan, language: str, scores: HeadScores) -> list[Cell
 def finish(
     plan: IterativePlan, work: Work, scored: Mapping[str, Sequence[ScoringRun]], measured: dict[Cell, Array]
 ) -> IterativeStudy:
-    """The study of what was measured."""
+    """Make the study from the measurements."""
     judge, main = Judge(work.grid.task.metric, plan.resamples), scored[plan.scoring.method][0]
     lines = tuple(
         _line(plan, judge, ranking, [run.languages[language].scores for run in scored[ranking]], language, measured)
@@ -284,7 +284,7 @@ def _line(
     language: str,
     measured: Mapping[Cell, Array],
 ) -> Curve:
-    """The curve of one language: with the bootstrap's band, or from the worst to the best of several draws."""
+    """The curve of one language, with a bootstrap band or the range of several draws."""
     found = [[measured[cell] for cell in _points(plan, language, scores)] for scores in draws]
     values = np.array([[judge.value(each) for each in points] for points in found])  # (draws, points)
     low, high = (values.min(0), values.max(0)) if ranking == _RANDOM else judge.bands(found[0])

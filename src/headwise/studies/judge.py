@@ -1,4 +1,4 @@
-"""Judging masks: the metric of measured statistics, and how a mask differs from none."""
+"""Judging masks: the metric of measured statistics, and the comparison of a mask with no mask."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from headwise.stats import PairedTest, bootstrap_bands, paired_bootstrap
 from headwise.tasks.metrics import Metric
 
 Array = NDArray[np.float64]
-#: The split that holds all of the data.
+#: The split that contains all of the data.
 _WHOLE = "all"
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A metric with its tests.
+    """A metric with its bootstrap tests.
 
     Attributes:
         metric: The metric.
-        resamples: Resamples of the bootstrap.
+        resamples: Number of bootstrap resamples.
     """
 
     metric: Metric
@@ -34,7 +34,7 @@ class Judge:
         return float(self.metric.value(statistics.sum(0)))
 
     def compare(self, base: Array, other: Array) -> PairedTest:
-        """How a mask differs from none on the same examples, by the paired bootstrap."""
+        """Compare a mask with no mask on the same examples by the paired bootstrap."""
         [found] = paired_bootstrap(base, [other], self._of_totals, self.resamples)
         return found
 
@@ -48,13 +48,15 @@ class Judge:
 
 
 def check_split(scoring: ScoringPlan, test_split: str) -> None:
-    """Make sure that nothing is judged on the data that it was chosen on: the split `all` holds every other split.
+    """Raise an error if masks would be judged on the data they are chosen on.
+
+    The split `all` contains every other split.
 
     Raises:
         HeadwiseError: The splits overlap.
     """
     if test_split == scoring.split:
-        raise FieldError("test_split", f"heads are scored on {test_split!r} too: judge them on another split")
+        raise FieldError("test_split", f"heads are also scored on {test_split!r}: judge them on another split")
     for name, split, other in (("test_split", test_split, scoring.split), ("split", scoring.split, test_split)):
         if split == _WHOLE:
-            raise FieldError(name, f"{_WHOLE!r} holds {other!r} too: score and judge on splits that share nothing")
+            raise FieldError(name, f"{_WHOLE!r} also contains {other!r}: score and judge on splits that do not overlap")

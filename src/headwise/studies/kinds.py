@@ -1,4 +1,4 @@
-"""The kinds of studies: one row each."""
+"""The kinds of studies."""
 
 import os
 from collections.abc import Mapping
@@ -18,33 +18,33 @@ class Kind(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, which plans give as `study`."""
+        """Its name, as in the field `study` of a plan."""
 
     @property
     def plan(self) -> type[Any]:
-        """The plan's class: a dataclass with fields of its own, and `scoring` if it scores heads."""
+        """The class of its plans: a dataclass, with the field `scoring` if it scores heads."""
 
     def run(self, plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
-        """Run a plan in a folder, or continue it."""
+        """Run a plan in a folder, or resume it."""
 
     def load(self, folder: Path) -> Study:
         """The finished study of a folder."""
 
 
-#: By the name that a plan gives as `study`.
+#: All kinds by name.
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
 
 
 def run_study(plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
-    """Run a plan of any kind, or continue a study that was stopped.
+    """Run a plan of any kind, or resume an interrupted study.
 
     Args:
-        plan: The plan, such as `find_plan` gives.
+        plan: The plan, for example from `find_plan`.
         out: The run folder.
         progress: Called after every step.
 
     Raises:
-        HeadwiseError: Something in the plan does not fit, or the folder holds another run.
+        HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
     """
     [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
     return kind.run(plan, out, progress)

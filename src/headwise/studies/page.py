@@ -1,4 +1,4 @@
-"""The page of a run folder: of a study, or of scores alone."""
+"""The report of a run folder: a study or a scoring run."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from headwise.scoring.run_folder import load_scores
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
 
-#: Options of methods that `headwise score` takes.
+#: Options of methods that `headwise score` accepts.
 _FLAGS = {"error_rate", "confidence"}
 
 
@@ -35,10 +35,10 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
 
 
 def report_of(folder: str | os.PathLike[str]) -> Report:
-    """The page of a run folder: of a study, or of scores alone.
+    """The report of a run folder: a study or a scoring run.
 
     Raises:
-        HeadwiseError: There is neither in the folder.
+        HeadwiseError: The folder contains neither.
     """
     path = Path(folder)
     config = read_config(path)
@@ -64,12 +64,15 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
 
 
 def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, str]:
-    """Everything that the run was asked, and the versions it ran with."""
+    """The config of the run, and the versions of the libraries."""
     return {name: str(value) for name, value in {**config, **versions}.items() if value not in (None, {}, "")}
 
 
 def _study_command(config: Mapping[str, Any], folder: Path) -> str:
-    """What repeats a study: its config is its plan, but where it takes over what another study was about."""
+    """The command that repeats a study.
+
+    The config of a study that scores heads is a complete plan; for other studies the fields are given by `--set`.
+    """
     name = str(config["study"])
     fields = [field.name for field in dataclasses.fields(KINDS[name].plan)]
     if "scoring" in fields:
@@ -79,7 +82,9 @@ def _study_command(config: Mapping[str, Any], folder: Path) -> str:
 
 
 def scoring_command(plan: ScoringPlan, folder: Path) -> str:
-    """What repeats a scoring run: the fields that differ from their defaults, as a shell command, or in Python.
+    """The command that repeats a scoring run, with the fields that differ from their defaults.
+
+    It is a Python call if the command line has no option for a field.
 
     Example:
         >>> plan = ScoringPlan("org/tagger", "pos", "my data", "de,tr", options={"error_rate": 0.05})
@@ -87,7 +92,7 @@ def scoring_command(plan: ScoringPlan, folder: Path) -> str:
         "headwise score org/tagger --task pos --data 'my data' --languages de,tr --error-rate 0.05 --out runs/mine"
     """
     options = _changed_options(plan, folder)
-    if options.keys() - _FLAGS:  # the command line has no word for these
+    if options.keys() - _FLAGS:  # the command line has no options for these
         return f"run_scoring({dataclasses.replace(plan, options=options)!r}, {str(folder)!r})  # in Python"
     words = ["headwise", "score", plan.model]
     for each in dataclasses.fields(plan):
@@ -108,5 +113,5 @@ def _changed_options(plan: ScoringPlan, folder: Path) -> dict[str, Any]:
 
 
 def _word(value: object) -> str:
-    """A value as one types it: 60000 rather than 60000.0."""
+    """A value as text, with 60000 instead of 60000.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,8 +1,9 @@
-"""Stability and likeness: do other draws find the same heads harmful, and which heads do languages share?
+"""Stability: do other random draws find the same heads harmful, and which heads do languages share?
 
-The heads are scored once for each seed, all else being the same (figures 1 and 2 of Held & Yang). What every seed
-decides, and values averaged over the seeds, say how alike languages are, which heads are among the best of all of them
-and which are harmful in one language and helpful in another.
+The heads are scored once for each seed, with otherwise equal settings (figures 1 and 2 of Held & Yang). Languages are
+compared by their values averaged over the seeds, and by the decisions on which all seeds agree: their rank
+correlations, the heads that are among the best in all languages, and the heads that are harmful in one language and
+helpful in another.
 """
 
 import dataclasses
@@ -28,21 +29,21 @@ from headwise.studies.study import read_figures
 from headwise.studies.tables import StudyTable, section_of
 from headwise.studies.work import GridKind, Work
 
-#: Where a finished study's figures are.
+#: File with the results of a finished study.
 _FIGURES = "stability.json"
 FORMAT, VERSION = "headwise-stability-study", 1
 
 
 @dataclass(frozen=True)
 class StabilityPlan:
-    """What a stability study is asked.
+    """The plan of a stability study.
 
     Attributes:
-        scoring: How heads are scored; the seed in it is not used.
-        seeds: Seeds of the draws, at least two.
+        scoring: The plan of the scoring runs; its seed must be 0 and is replaced by each of `seeds`.
+        seeds: At least two different seeds.
 
     Raises:
-        HeadwiseError: There are too few seeds, one of them is no whole number, or the scoring has one of its own.
+        HeadwiseError: There are fewer than two seeds, one is not a whole number, or `scoring` has a seed.
 
     Example:
         >>> StabilityPlan(ScoringPlan("e5-small-pos", "pos", "phrasebook"), seeds=(0, 1)).seeds
@@ -62,15 +63,15 @@ class StabilityPlan:
 
 @dataclass(frozen=True)
 class LanguageStability:
-    """How far seeds agree about one language.
+    """The agreement of seeds in one language.
 
     Attributes:
-        harmful: How many players each seed finds harmful.
-        always: The players that every seed finds harmful.
-        jaccard: How alike the sets of harmful players are, mean over pairs of seeds.
-        correlation: Spearman's rank correlation of the values, mean over pairs of seeds; None if there is none.
-        opposed: The players that one seed finds harmful and another helpful.
-        undecided: How many are undecided, mean over seeds.
+        harmful: Number of harmful players for each seed.
+        always: The players that are harmful for every seed.
+        jaccard: Jaccard index of the sets of harmful players, mean over pairs of seeds.
+        correlation: Spearman's rank correlation of the values, mean over pairs of seeds; None if undefined.
+        opposed: The players that are harmful for one seed and helpful for another.
+        undecided: Number of undecided players, mean over seeds.
     """
 
     harmful: tuple[int, ...]
@@ -83,13 +84,13 @@ class LanguageStability:
 
 @dataclass(frozen=True)
 class StabilityStudy:
-    """What a stability study found.
+    """The results of a stability study.
 
     Attributes:
         folder: The run folder.
         runs: The scores of each language, by seed.
-        seconds: What scoring took, by language, all seeds together.
-        notes: What must be said with it.
+        seconds: The time of scoring by language, for all seeds together.
+        notes: Notes to print with the results.
     """
 
     folder: Path
@@ -99,24 +100,24 @@ class StabilityStudy:
 
     @property
     def metric(self) -> str:
-        """The game: nothing is measured on test data."""
+        """The name of the game, since there is no metric on test data."""
         return next(iter(self.scores.values())).provenance.game
 
     @cached_property
     def scores(self) -> Mapping[str, HeadScores]:
-        """The scores of each language, all seeds together."""
+        """The scores of each language, pooled over seeds."""
         return {language: pool_seeds(self._seeds_of(language)) for language in next(iter(self.runs.values()))}
 
     @cached_property
     def languages(self) -> Mapping[str, LanguageStability]:
-        """How far the seeds agree about each language."""
+        """The agreement of the seeds in each language."""
         return {language: _agreement(self._seeds_of(language)) for language in self.scores}
 
     def _seeds_of(self, language: str) -> list[HeadScores]:
         return [found[language] for found in self.runs.values()]
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """How far seeds agree and, of several languages, how alike they are and which heads they share."""
+        """The agreement of seeds and, for several languages, the comparison of languages."""
         shared = shared_scores(self.scores)
         affinity = () if shared is None else (_likeness_table(shared), _agnostic_table(shared), _specific_table(shared))
         return (self._stability_table(), *affinity)
@@ -131,15 +132,15 @@ class StabilityStudy:
             )
             for language, found in self.languages.items()
         )  # fmt: skip
-        note = "Jaccard, Spearman: means over pairs of seeds; opposed: harmful under one seed, helpful under another."
+        note = "Jaccard, Spearman: means over pairs of seeds; opposed: harmful for one seed, helpful for another."
         return StudyTable("stability", f"{len(self.runs)} seeds compared", columns, rows, note)
 
     def sections(self) -> tuple[Section, ...]:
-        """How far the seeds agree; the page itself shows what languages share."""
+        """The agreement of the seeds; the page itself compares the languages."""
         return (section_of(self._stability_table()),)
 
     def to_dict(self) -> dict[str, Any]:
-        """The study's figures as plain data."""
+        """The results as plain data."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -153,7 +154,7 @@ class StabilityStudy:
 
 
 def prepare(plan: StabilityPlan, work: Work) -> dict[int, ScoringRun]:
-    """A scoring run for every seed: the first in `scoring`, the others in `scoring-seed-<n>`."""
+    """One scoring run per seed: the first in `scoring`, the others in `scoring-seed-<n>`."""
     folders = _seed_folders(work.folder, plan.seeds)
     return {
         seed: work.score(
@@ -164,7 +165,7 @@ def prepare(plan: StabilityPlan, work: Work) -> dict[int, ScoringRun]:
 
 
 def cells(_plan: StabilityPlan, _work: Work, _scored: Mapping[int, ScoringRun]) -> tuple[Cell, ...]:
-    """Nothing is measured on test data."""
+    """No cells: nothing is measured on test data."""
     return ()
 
 
@@ -191,7 +192,7 @@ def load_stability(folder: Path) -> StabilityStudy:
 
 
 def pool_seeds(scores: Sequence[HeadScores]) -> HeadScores:
-    """The scores of several seeds as one: mean values, and what every seed decides.
+    """Pool the scores of several seeds: mean values, and the decisions on which all seeds agree.
 
     Example:
         >>> from headwise.scores import Provenance
@@ -204,7 +205,7 @@ def pool_seeds(scores: Sequence[HeadScores]) -> HeadScores:
     """
     first, n = scores[0], len(scores)
     decided: list[tuple[Decision, ...]] = list(zip(*(each.decision for each in scores), strict=True))
-    errors = np.array([each.stderr for each in scores])  # (seeds, players): seeds draw independently
+    errors = np.array([each.stderr for each in scores])  # (seeds, players), independent between seeds
     return dataclasses.replace(
         first,
         value=tuple(np.mean([each.values() for each in scores], axis=0).tolist()),
@@ -233,19 +234,19 @@ def _agreement(scores: Sequence[HeadScores]) -> LanguageStability:
 def _likeness_table(shared: Shared) -> StudyTable:
     rows = tuple((name, *row) for name, row in zip(shared.languages, _rows(shared), strict=True))
     title = "rank correlation between languages"
-    note = "Likeness: Spearman’s, of values averaged over the seeds."
+    note = "Spearman’s rank correlation of values averaged over the seeds."
     return StudyTable("likeness", title, ("language", *shared.languages), rows, note)
 
 
 def _rows(shared: Shared) -> list[list[float | None]]:
-    """The rows of the likeness map; a language whose values are all the same is like none."""
+    """The rows of the table of correlations; None for a language whose values are all equal."""
     return [[None if math.isnan(rho) else rho for rho in row] for row in shared.likeness().tolist()]
 
 
 def _agnostic_table(shared: Shared) -> StudyTable:
     mean = dict(zip(shared.players, shared.values.mean(axis=0).tolist(), strict=True))
     rows = tuple((name, mean[name]) for name in sorted(shared.agnostic(), key=lambda name: -mean[name]))
-    note = "" if rows else f"Agnostic: nothing is in every language’s top {shared.top}."
+    note = "" if rows else f"Agnostic: no player is in every language’s top {shared.top}."
     return StudyTable("agnostic", f"in every language’s top {shared.top}", ("player", "mean value"), rows, note)
 
 
@@ -256,14 +257,14 @@ def _specific_table(shared: Shared) -> StudyTable:
         groups = (", ".join(shared.deciding(decisions, sign)) for sign in (1.0, -1.0, 0.0))
         rows.append((name, None if alone is None else shared.languages[alone], *groups))
     columns = ("player", "specific to", "helpful in", "harmful in", "undecided in")
-    note = "Specific: decided by every seed in every language, and one language stands alone."
+    note = "Specific: decided by every seed in every language, and opposite in one language only."
     if not rows:
-        note = "Specific: nothing is harmful in one language and helpful in another."
+        note = "Specific: no player is harmful in one language and helpful in another."
     return StudyTable("specific", "harmful in one language, helpful in another", columns, tuple(rows), note)
 
 
 def _affinity(scores: Mapping[str, HeadScores]) -> dict[str, Any] | None:
-    """What languages share as plain data; None if they cannot be compared."""
+    """The comparison of languages as plain data; None if they cannot be compared."""
     shared = shared_scores(scores)
     if shared is None:
         return None

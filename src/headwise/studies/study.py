@@ -1,4 +1,4 @@
-"""What every study returns: tables, sections of the report, and its figures as plain data."""
+"""The result of every study: tables, sections of the report, and plain data."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from headwise.report import Section
 from headwise.scores import HeadScores
 from headwise.studies.tables import StudyTable
 
-#: The types of the figures that all studies share.
+#: Types of the fields that all studies have in common.
 _TYPES: Mapping[str, type] = {"metric": str, "languages": dict, "seconds": dict, "notes": list}
 
 
 class Study(Protocol):
-    """What a study found."""
+    """The results of a study."""
 
     @property
     def folder(self) -> Path:
@@ -32,31 +32,31 @@ class Study(Protocol):
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """The time that scoring took, by language."""
+        """The time of scoring, by language."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes that must be stated with the results."""
+        """Notes to print with the results."""
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """Its tables, the most important first."""
+        """The tables, the most important first."""
 
     def sections(self) -> tuple[Section, ...]:
-        """Its own sections of the report."""
+        """The sections of the report that are specific to the study."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Its figures as plain data that JSON can hold."""
+        """The results as plain data for JSON."""
 
 
 @contextmanager
 def read_figures(folder: Path, name: str, form: str, version: int) -> Iterator[dict[str, Any]]:
-    """Read the figures of a finished study; a mistake in them that the body finds is an error that names the file.
+    """Read the results of a finished study; errors in the body of the `with` statement name the file.
 
     Raises:
-        HeadwiseError: There are none, or something in them is missing or is not what it should be.
+        HeadwiseError: There is no finished study, or its file is incomplete or has values of a wrong type.
     """
     if not (folder / name).is_file():
-        raise HeadwiseError(f"{folder}: no finished study there: run headwise study with --out {folder} to the end")
+        raise HeadwiseError(f"{folder}: there is no finished study: run headwise study with --out {folder} to the end")
     data = read_json(folder / name, form, version)
     try:
         for key, kind in _TYPES.items():
@@ -71,7 +71,7 @@ def read_figures(folder: Path, name: str, form: str, version: int) -> Iterator[d
 
 
 def check_numbers(*values: Any) -> None:
-    """Make sure that what was read as figures are numbers.
+    """Raise an error if a value is not a number.
 
     Example:
         >>> check_numbers(1, 2.5, "3")

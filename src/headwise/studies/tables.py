@@ -1,4 +1,4 @@
-"""Tables of studies: figures with their uncertainty, printed, and kept as CSV and Markdown."""
+"""Tables of studies, which are printed and saved as CSV and Markdown."""
 
 import csv
 import io
@@ -12,14 +12,14 @@ from headwise.report import SIGNIFICANT, Section, table_section
 
 @dataclass(frozen=True)
 class Figure:
-    """A number with its comparison and its spread.
+    """A number with its P-value or standard deviation.
 
     Attributes:
         value: The number.
-        difference: Its difference to the number it is compared with.
-        p_value: P-value of that difference.
+        difference: Its difference from the reference value.
+        p_value: P-value of the difference.
         spread: Standard deviation, if the number is a mean.
-        signed: Whether the number is a change, which is shown with its sign.
+        signed: Whether the number is shown with its sign.
 
     Example:
         >>> str(Figure(71.234, difference=1.5, p_value=0.001)), str(Figure(70.0, spread=0.42)), str(Figure(3.0))
@@ -54,12 +54,12 @@ class StudyTable:
     """A table of a study.
 
     Attributes:
-        name: Name of its file, without the ending.
-        title: What it shows.
-        columns: Titles of its columns.
-        rows: Its rows; None is an empty cell.
-        note: A note below it.
-        printed: Whether it is short enough to be printed; it is always kept as a file.
+        name: Name of its file, without the extension.
+        title: Title of the table.
+        columns: Titles of the columns.
+        rows: The rows; None is an empty cell.
+        note: A note below the table.
+        printed: Whether the command line prints it; it is always saved.
     """
 
     name: str
@@ -91,11 +91,13 @@ def section_of(table: StudyTable) -> Section:
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
-    """Write every table as CSV, with all digits, P-values and deviations in columns of their own, and as Markdown.
+    """Write every table as CSV and as Markdown.
+
+    CSV files have all digits, with P-values and standard deviations in separate columns.
 
     Args:
         tables: The tables.
-        folder: Where `<name>.csv` and `<name>.md` go.
+        folder: The folder for `<name>.csv` and `<name>.md`.
     """
     for table in tables:
         text = io.StringIO()
@@ -105,7 +107,7 @@ def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
 
 
 def as_markdown(table: StudyTable) -> str:
-    """A table in Markdown, with P-values in columns of their own.
+    """A table in Markdown, with P-values in separate columns.
 
     Example:
         >>> gain = Figure(1.5, difference=1.5, p_value=0.012, signed=True)
@@ -124,7 +126,7 @@ def as_markdown(table: StudyTable) -> str:
 
 
 def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
-    """The rows with each figure in as many columns as it has parts."""
+    """The rows with the parts of each figure in separate columns."""
     extras = {"difference": "gain", "p_value": "P", "spread": "sd"}
     wanted = _columns(table, tuple(extras))
     header = [f"{table.columns[place]} {extras[part]}" if part else table.columns[place] for place, part in wanted]
@@ -132,7 +134,7 @@ def _plain_rows(table: StudyTable) -> list[list[str | int | float | None]]:
 
 
 def _columns(table: StudyTable, parts: Sequence[str]) -> list[tuple[int, str]]:
-    """The columns of a table, each followed by those parts of its figures that there are: place and part."""
+    """The output columns as (column index, part): each column, then the given parts that its figures have."""
     wanted: list[tuple[int, str]] = []
     for place in range(len(table.columns)):
         wanted.append((place, ""))
@@ -149,7 +151,7 @@ def _part(cell: TableCell, part: str) -> str | int | float | None:
 
 
 def _show_part(cell: TableCell, part: str) -> str:
-    """A cell, or the P-value of its figure, to read."""
+    """A cell, or the P-value of its figure, as text."""
     if not part:
         return show_cell(cell)
     p_value = _part(cell, part)

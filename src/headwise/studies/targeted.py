@@ -1,9 +1,13 @@
-"""Targeted pruning: each language without its harmful heads, judged on test data with the usual controls.
+"""Targeted pruning: remove the harmful heads of each language, and compare with controls on test data.
 
-For each language the heads are scored on dev examples. The masks that are judged: `targeted` removes the heads that are
-decided to be harmful, `likely` all that are likely harmful, `refined` also those that hurt once the first are off.
-Controls: as many heads at random, and as many with the lowest importance by Michel et al. Two masks need no scores of
-the language itself: `zero-shot` is the mask of the source language, `pooled` one mask for all languages.
+For each language the heads are scored on dev examples. These masks are judged on test examples:
+
+- `targeted` removes the heads that are decided to be harmful.
+- `likely` removes all heads that are likely harmful.
+- `refined` is the targeted mask after refinement.
+- `zero-shot` is the targeted mask of the source language.
+- `pooled` is one mask for all languages.
+- Controls remove the same number of heads: at random, or those with the lowest importance by Michel et al. (`michel`).
 """
 
 from collections.abc import Mapping
@@ -30,22 +34,22 @@ from headwise.studies.work import GridKind, Work
 
 @dataclass(frozen=True)
 class TargetedPlan:
-    """What a targeted study is asked to do.
+    """The plan of a targeted study.
 
     Attributes:
-        scoring: How heads are scored.
+        scoring: The plan of the scoring run.
         test_split: The split that masks are judged on.
-        source: The language that the model was tuned on, whose mask is tried on all languages.
-        refine: The maximum number of rounds of refining; 0 for no refined masks.
-        refine_examples: The maximum number of dev examples to refine on.
-        randoms: The number of random masks of the size of the targeted one, and of the refined one.
-        random_examples: The maximum number of test examples that each random mask is judged on, drawn anew for each of
-            them; its difference to the whole model on these is added to the metric on all. None for all examples.
+        source: The language that the model was tuned on; its mask is judged on all languages (`zero-shot`).
+        refine: The maximum number of rounds of refinement; 0 for no refined masks.
+        refine_examples: The maximum number of dev examples for refinement.
+        randoms: The number of random masks of the size of the targeted mask, and of the size of the refined mask.
+        random_examples: The maximum number of test examples for each random mask, a random sample for each. The
+            difference from the whole model on this sample is added to the metric on all examples. None for all.
         limit_test: The maximum number of test examples of each language, the first ones; None for all.
-        resamples: Resamples of the paired bootstrap.
+        resamples: Number of resamples of the paired bootstrap.
 
     Raises:
-        HeadwiseError: A number is not whole or too small, or the test split is the one that heads are scored on.
+        HeadwiseError: A number is not whole or too small, or the test split overlaps with the scoring split.
     """
 
     scoring: ScoringPlan
@@ -69,10 +73,10 @@ class TargetedPlan:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known before anything is judged.
+    """The scores and masks, before they are judged.
 
     Attributes:
-        scored: The scores of each language.
+        scored: The scoring run.
         masks: The masks of each language, by name.
     """
 
@@ -92,7 +96,7 @@ def prepare(plan: TargetedPlan, work: Work) -> Prepared:
 
 
 def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str, dict[str, HeadMask]]:
-    """The masks to try on each language, by name."""
+    """The masks to judge for each language, by name."""
     scores, (problems, _) = scored.scores, make_problems(plan.scoring, work.setting)
     harmful = {language: each.mask("harmful") for language, each in scores.items()}
     likely = all(map(tells_likely, scores.values()))
@@ -126,7 +130,7 @@ def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem
 
 
 def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = None) -> HeadMask:
-    """The mask without the players that the loss is least sensitive to, as many as are harmful."""
+    """The mask without the least important players by `michel`, as many as there are harmful ones."""
     stream = f"michel {problem.language} {problem.data}"
     found = score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
     return found.mask(count=len(scores.decided("harmful")))
@@ -149,7 +153,7 @@ def _cell(base: Cell, mask: HeadMask) -> Cell:
 
 
 def _random_sizes(prepared: Prepared, language: str) -> dict[str, int]:
-    """The number of players that random masks remove, by the mask whose size it is."""
+    """The number of players that random masks remove, by the name of the mask of that size."""
     masks, scores = prepared.masks[language], prepared.scored.scores[language]
     sizes = {"targeted": len(scores.decided("harmful"))}
     if "refined" in masks:
@@ -158,7 +162,7 @@ def _random_sizes(prepared: Prepared, language: str) -> dict[str, int]:
 
 
 def players_off(mask: HeadMask, scores: HeadScores) -> int:
-    """The number of players that a mask removes: one player may be several heads that share their keys."""
+    """The number of players that a mask removes; one player may be several heads that share their keys."""
     gone = set(mask.off)
     return sum(gone.issuperset(scores.without([name]).off) for name in scores.players)
 
@@ -176,13 +180,13 @@ def _random(plan: TargetedPlan, prepared: Prepared, base: Cell, size: int, draw:
 
 
 def random_mask(scores: HeadScores, count: int, seed: int, draw: int) -> HeadMask:
-    """A mask without players chosen at random: the same players in every language."""
+    """A random mask; it removes the same players in every language."""
     order = np.argsort(Draws(seed, "random mask").uniform(draw, 1, len(scores.players))[0], kind="stable")
     return scores.without([scores.players[place] for place in order[:count]])
 
 
 def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Cell, Array]) -> TargetedStudy:
-    """The study of what was measured."""
+    """Make the study from the measurements."""
     judge = Judge(work.grid.task.metric, plan.resamples)
     found = {language: _outcome(plan, prepared, judge, measured, language) for language in prepared.masks}
     scored = prepared.scored
@@ -193,7 +197,7 @@ def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Ce
 def _outcome(
     plan: TargetedPlan, prepared: Prepared, judge: Judge, measured: dict[Cell, Array], language: str
 ) -> LanguageOutcome:
-    """What masks do to one language."""
+    """The results of all masks in one language."""
     cell = Cell(language, plan.test_split, limit=plan.limit_test)
     base = measured[cell]
     outcomes = {}

@@ -1,4 +1,4 @@
-"""What a targeted study found: the metric of every language under every mask."""
+"""The results of a targeted study: the metric of every language under every mask."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -15,45 +15,45 @@ from headwise.stats import PairedTest
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import Figure, StudyTable, TableCell
 
-#: Where a finished study's figures are.
+#: File with the results of a finished study.
 FIGURES = "targeted.json"
 FORMAT, VERSION = "headwise-targeted-study", 1
-#: The masks that a study is about.
+#: The main masks.
 MASKS = ("targeted", "likely", "refined")
-#: Those of them that have random masks of their own size beside them.
+#: The main masks that are compared with random masks of the same size.
 SIZED = ("targeted", "refined")
-#: Other masks that may stand beside them.
+#: Other masks for comparison.
 CONTROLS = ("michel", "zero-shot", "pooled")
 _RANDOM, _OFF = "random as ", " off"
-#: What the report says about the gains of each kind of mask.
+#: Texts of the report for each kind of mask.
 _TEXTS = {
     "targeted": GainsText(
         "Gains",
-        "Each language without the heads that are decided to be harmful in it, on data that nothing was chosen on.",
+        "The metric of each language without the heads that are decided to be harmful in it, on test data.",
         "Removing {removed} changed METRIC by",
     ),
     "likely": GainsText(
-        "Gains without what is likely harmful",
-        "Each language without all heads that are likely harmful in it: a tenth of them are expected not to be.",
-        "Removing all that are likely harmful ({removed}) changed it by",
+        "Gains without likely harmful heads",
+        "The metric of each language without all heads that are likely harmful in it, on test data. About 10% of these "
+        "heads are expected to be harmless.",
+        "Removing all likely harmful ones ({removed}) changed METRIC by",
     ),
     "refined": GainsText(
         "Gains of refined masks",
-        "Each language without the heads that hurt given what else is off: chosen on the examples that were scored on, "
-        "judged on others.",
-        "Refined masks remove {removed} and change it by",
+        "The metric of each language under its refined mask, which is chosen on dev data and judged on test data.",
+        "Refined masks remove {removed} and change METRIC by",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one mask does to one language.
+    """The result of one mask in one language.
 
     Attributes:
         value: The metric on test data, in percent.
-        removed: PlayerKind that are off.
-        test: How it differs from no mask.
+        removed: Number of heads that are off.
+        test: The comparison with no mask.
     """
 
     value: float
@@ -62,19 +62,19 @@ class Outcome:
 
     @property
     def figure(self) -> Figure:
-        """The value with its mark."""
+        """The value, marked if it differs significantly from no mask."""
         return Figure(self.value, self.test.difference, self.test.p_value)
 
 
 @dataclass(frozen=True)
 class LanguageOutcome:
-    """What masks do to one language.
+    """The results of all masks in one language.
 
     Attributes:
         base: The metric without a mask.
-        examples: Test examples.
-        masks: The outcome of each mask, those of `MASKS` and `CONTROLS` that there are.
-        randoms: The metric under each random mask of the size of one of these masks, by its name (`SIZED`).
+        examples: Number of test examples.
+        masks: The outcome of each mask of `MASKS` and `CONTROLS` that the study has.
+        randoms: The metric under each random mask, by the name of the mask of the same size (`SIZED`).
     """
 
     base: float
@@ -83,12 +83,12 @@ class LanguageOutcome:
     randoms: Mapping[str, tuple[float, ...]]
 
     def random(self, kind: str) -> Figure | None:
-        """The mean over random masks of the size of one of the masks, if there are any."""
+        """The mean over random masks of the size of the given mask; None if there are none."""
         values = self.randoms.get(kind)
         return Figure(float(np.mean(values)), spread=float(np.std(values))) if values else None
 
     def gain(self, kind: str) -> float | None:
-        """What a mask adds, if there is one of that name; `random as targeted` and the like are means."""
+        """The gain of a mask, or None if there is none; `random as targeted` is a mean over random masks."""
         if kind in self.masks:
             return self.masks[kind].value - self.base
         random = self.random(kind.removeprefix(_RANDOM))
@@ -97,15 +97,15 @@ class LanguageOutcome:
 
 @dataclass(frozen=True)
 class TargetedStudy:
-    """What a targeted study found.
+    """The results of a targeted study.
 
     Attributes:
         folder: The run folder.
         metric: The metric's name.
-        languages: What it found for each language.
+        languages: The results for each language.
         scores: The scores of each language.
-        seconds: What scoring took, by language.
-        notes: What must be said with it.
+        seconds: The time of scoring, by language.
+        notes: Notes to print with the results.
     """
 
     folder: Path
@@ -116,11 +116,11 @@ class TargetedStudy:
     notes: tuple[str, ...]
 
     def tables(self) -> tuple[StudyTable, ...]:
-        """The metric of every language: without what hurts, and under other masks."""
+        """The metric of every language under the main masks, and under other masks."""
         columns = [column for kind in self._known(MASKS) for column in (f"{kind}{_OFF}", kind)]
         others = [*(f"{_RANDOM}{kind}" for kind in self._known(SIZED)), *self._known(CONTROLS)]
         note = (
-            "off: how many go, by michel as many as targeted; + and - mark what differs from no mask "
+            "off: number removed; michel removes as many as targeted; + and - mark a difference from no mask "
             f"(P < {SIGNIFICANT}, paired bootstrap)."
         )
         title = f"{self.metric} on test data"
@@ -130,11 +130,11 @@ class TargetedStudy:
         )
 
     def _known(self, kinds: Sequence[str]) -> list[str]:
-        """Those kinds of masks that there are."""
+        """The kinds of masks that the study has."""
         return [kind for kind in kinds if any(kind in found.masks for found in self.languages.values())]
 
     def _rows(self, columns: list[str]) -> tuple[tuple[TableCell, ...], ...]:
-        """A row for every language, and two for all of them."""
+        """One row per language, and the mean and the worst gain."""
         rows = [self._row(language, found, columns) for language, found in self.languages.items()]
         return (*rows, self._summary("mean gain", np.mean, columns), self._summary("worst gain", np.min, columns))
 
@@ -164,14 +164,14 @@ class TargetedStudy:
         return gain_sections({kind: self.gains(kind) for kind in MASKS}, self.metric, noun_of(self.scores))
 
     def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
-        """What one kind of mask did to each language; the targeted one has its controls beside it."""
+        """The gain of each language by one kind of mask; for the targeted mask with its controls."""
         beside = CONTROLS if mask == "targeted" else ()
         return tuple(
             _gain(language, found, mask, beside) for language, found in self.languages.items() if mask in found.masks
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study's figures as plain data."""
+        """The results as plain data."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -188,7 +188,7 @@ def gain_sections(gains: Mapping[str, Sequence[Gain]], metric: str, noun: str) -
     Args:
         gains: The gains by kind of mask, of `MASKS`.
         metric: Name of the metric.
-        noun: What one player is called, such as `head`.
+        noun: Name of one player, such as `head`.
     """
     texts = {kind: dataclasses.replace(text, headline=text.headline.replace("METRIC", metric))
              for kind, text in _TEXTS.items()}  # fmt: skip
@@ -219,7 +219,7 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
 
 
 def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str] = ()) -> Gain:
-    """What one mask did to a language, with the metric under others that are to stand beside it."""
+    """The gain of a language by one mask, with the metric under the controls `beside`."""
     mask, random = found.masks[kind], found.random(kind)
     michel, zero_shot, pooled = (
         found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS

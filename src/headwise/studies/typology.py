@@ -1,7 +1,7 @@
-"""How far languages are from one another, as typologists measure it: out of a file, or out of URIEL.
+"""Typological distances between languages, from a file or from URIEL.
 
-URIEL comes from the package `urielplus`, which has its data inside and needs no network; `lang2vec` 1.1.2, the last on
-PyPI, has no distances.
+URIEL comes from the package `urielplus`, which contains its data and needs no network. The package `lang2vec` is not
+used, because its latest version on PyPI (1.1.2) has no distances.
 """
 
 import csv
@@ -16,11 +16,11 @@ from typing import Any
 
 from headwise.errors import HeadwiseError
 
-#: The distances that URIEL knows.
+#: The kinds of distances in URIEL.
 DISTANCE_KINDS = ("syntactic", "genetic", "geographic", "phonological", "inventory", "featural")
-#: Distances to one language, by language and kind; None where it is not known.
+#: Distances to one language, by language and kind; None if unknown.
 Distances = dict[str, dict[str, float | None]]
-#: Languages that URIEL describes best under the code of a macrolanguage: Serbo-Croatian, and Norwegian.
+#: Languages that URIEL describes best by the code of a macrolanguage: Serbo-Croatian and Norwegian.
 _IN_URIEL = {"bs": "hbs", "hr": "hbs", "sr": "hbs", "nb": "nor", "nn": "nor"}
 
 
@@ -38,11 +38,11 @@ def iso_code(language: str) -> str | None:
     if code in _IN_URIEL:
         return _IN_URIEL[code]
     try:
-        from langcodes import Language  # late: only this study needs it
+        from langcodes import Language  # only needed here
     except ImportError:
         raise HeadwiseError("language codes need the package 'langcodes': pip install 'headwise[cli]'") from None
     try:
-        # Not normalized: that would turn Tagalog into Filipino.
+        # Normalization would replace Tagalog by Filipino.
         return Language.get(code, normalize=False).to_alpha3()
     except (LookupError, ValueError):
         return None
@@ -53,12 +53,12 @@ def _leading(language: str) -> str:
 
 
 def read_distances(path: Path, languages: Sequence[str]) -> Distances:
-    r"""The distances in a CSV or TSV file: a column `language`, then one for each kind of distance.
+    r"""Read distances from a CSV or TSV file with a column `language` and one column per kind of distance.
 
-    A row of `de` also holds for `de_pud`, unless that has a row of its own. Empty cells are unknown.
+    A row of `de` also applies to `de_pud`, unless `de_pud` has its own row. Empty cells are unknown.
 
     Raises:
-        HeadwiseError: The file cannot be read, a column or all of the languages are missing, or a cell is no number.
+        HeadwiseError: The file cannot be read, a column or all languages are missing, or a cell is not a number.
 
     Example:
         >>> import tempfile
@@ -78,12 +78,12 @@ def read_distances(path: Path, languages: Sequence[str]) -> Distances:
     unknown: dict[str, float | None] = dict.fromkeys(kinds)
     found = {name: rows.get(name, rows.get(_leading(name), unknown)) for name in languages}
     if all(row is unknown for row in found.values()):
-        raise HeadwiseError(f"{path}: has none of the languages {', '.join(languages)}: give each a row")
+        raise HeadwiseError(f"{path}: has none of the languages {', '.join(languages)}: add a row for each")
     return found
 
 
 def _rows(path: Path, lines: Sequence[str]) -> tuple[list[str], Distances]:
-    """The kinds of distances in a file, and what it has of each language."""
+    """The kinds of distances in a file, and the distances of each language."""
     reader = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
     kinds = [name for name in reader.fieldnames or () if name != "language"]
     if "language" not in (reader.fieldnames or ()) or not kinds:
@@ -129,13 +129,13 @@ def _distance(uriel: Any, kind: str, source: str, code: str | None) -> float | N
         return None
     try:
         return float(uriel.new_distance(kind, [source, code]))
-    except ValueError:  # it does not know the language, or nothing that both languages have
+    except ValueError:  # the language is unknown, or the two languages have no feature in common
         return None
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the messages of urielplus, and without the handler that it gives the root logger."""
+    """Suppress the messages of urielplus, and remove the handler that it adds to the root logger."""
     root = logging.getLogger()
     before, level, handlers = root.manager.disable, root.level, list(root.handlers)
     logging.disable(logging.INFO)

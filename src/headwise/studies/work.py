@@ -1,4 +1,4 @@
-"""Running a study: its setting is loaded once, heads are scored, cells are measured, results are written."""
+"""Running a study: load the setting once, score heads, measure cells, write results."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ class ScoredPlan(Protocol):
 
     @property
     def scoring(self) -> ScoringPlan:
-        """How heads are scored."""
+        """The plan of the scoring run."""
 
 
 Plan = TypeVar("Plan", bound=ScoredPlan)
@@ -36,12 +36,12 @@ class GridKind(Generic[Plan, Prepared, Result]):
     """A kind of study that scores heads and measures cells.
 
     Attributes:
-        name: Its name, which plans give as `study`.
-        plan: The plan's class: a dataclass with the field `scoring` and fields of its own.
+        name: Its name, as in the field `study` of a plan.
+        plan: The class of its plans: a dataclass with the field `scoring`.
         prepare: Scores heads and chooses masks on dev data.
-        cells: What is measured on test data, given what was prepared.
-        finish: The study, given what was prepared and measured.
-        load: The finished study of a folder.
+        cells: Returns the cells to measure on test data.
+        finish: Makes the study from the measurements.
+        load: Loads the finished study of a folder.
     """
 
     name: str
@@ -53,19 +53,19 @@ class GridKind(Generic[Plan, Prepared, Result]):
 
     @property
     def figures(self) -> str:
-        """The file that holds the figures of a finished study."""
+        """The file with the results of a finished study."""
         return f"{self.name}.json"
 
     def run(self, plan: Plan, out: str | os.PathLike[str], progress: Advance | None = None) -> Result:
-        """Run a study, or continue one that was stopped.
+        """Run a study, or resume an interrupted one.
 
         Args:
-            plan: What to do.
+            plan: The plan.
             out: The run folder.
             progress: Called after every step.
 
         Raises:
-            HeadwiseError: Something in the plan does not fit, or the folder holds another run.
+            HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
         """
         folder, scoring = Path(out), plan.scoring
         setting = load_setting(
@@ -74,7 +74,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
         languages = setting.codes(scoring.languages)
         if (split := getattr(plan, "test_split", None)) is not None:
             for language in languages:
-                setting.dataset.examples(language, split)  # a missing split is an error before scoring
+                setting.dataset.examples(language, split)  # fail before scoring if the split is missing
         config = {"study": self.name, **plan_config(plan), "languages": languages}
         with open_run(folder, config, settled=(folder / self.figures).exists()) as run:
             work = Work(folder, setting, run.journal, progress)
@@ -89,12 +89,12 @@ class GridKind(Generic[Plan, Prepared, Result]):
 
 @dataclass(frozen=True)
 class Work:
-    """A study at work.
+    """The state of a running study.
 
     Attributes:
         folder: The run folder.
         setting: The model and the data.
-        journal: Where measurements are kept.
+        journal: Stores measurements.
         progress: Called after every step.
     """
 
@@ -105,19 +105,19 @@ class Work:
 
     @functools.cached_property
     def grid(self) -> Grid:
-        """What measures cells."""
+        """Measures cells."""
         return Grid(self.setting, self.journal)
 
     def score(
         self, scoring: ScoringPlan, name: str = SCORING, status: str = "", place: int = 0, parts: int = 1
     ) -> ScoringRun:
-        """Score heads in a run folder inside the study's.
+        """Score heads in a subfolder of the study.
 
         Args:
-            scoring: How heads are scored.
-            name: Name of the folder.
-            status: Words that come before the status of the scoring.
-            place: Which of several scoring runs this is, counted from 0.
+            scoring: The plan of the scoring run.
+            name: Name of the subfolder.
+            status: Prefix of the progress status.
+            place: Index of this scoring run among `parts` runs.
             parts: The number of scoring runs.
         """
 
@@ -129,8 +129,8 @@ class Work:
 
 
 def plan_config(plan: Any) -> dict[str, object]:
-    """What a study's measurements depend on, flat, as its config has it."""
+    """The plan of a study as a flat dictionary for its config."""
     whole = dataclasses.asdict(plan)
     scoring = whole.pop("scoring")
-    del scoring["device"]  # it changes nothing that is measured
+    del scoring["device"]  # results do not depend on it
     return {**whole, **scoring}

@@ -1,4 +1,4 @@
-"""Plans of studies: YAML files that come with the package, or your own."""
+"""Plans of studies: YAML files of the package or of the user."""
 
 import dataclasses
 import importlib
@@ -17,13 +17,13 @@ from headwise.support.typed import check_fields, read_yaml
 def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
     """A plan by name or from a YAML file, with some of its fields changed.
 
-    A plan names its kind (`study: targeted`, one of `KINDS`), the fields of `ScoringPlan` (model, task, data,
-    languages, budget and so on) if its kind scores heads, and those of its kind. `data: default` means the data folder
+    A plan contains its kind (`study: targeted`, one of `KINDS`), the fields of its kind and, if its kind scores heads,
+    the fields of `ScoringPlan` (model, task, data, languages, budget and so on). `data: default` means the data folder
     (`HEADWISE_DATA`).
 
     Args:
         name: The name or the file.
-        changes: Fields and values that replace those of the plan, such as `budget=500`; values are read as YAML.
+        changes: Fields and values that replace those of the plan, such as `budget=500`; values are parsed as YAML.
 
     Raises:
         HeadwiseError: There is no such plan, or a field of it is unknown, missing or has the wrong type.
@@ -55,14 +55,14 @@ def _read_change(text: str) -> tuple[str, Any]:
 
 
 def _checked(path: Path, plan: dict[str, Any], changed: Mapping[str, str]) -> Any:
-    """The plan that the fields describe; a mistake is that of the file, or of the change that gave the field."""
+    """The plan with the given fields; error messages name the file, or the change that set the field."""
     kind = KINDS.get(str(plan.pop("study", None)))
     if kind is None:
-        raise HeadwiseError(f"{path}: not a plan: it must say 'study: KIND', one of {', '.join(KINDS)}")
+        raise HeadwiseError(f"{path}: not a plan: it needs a field 'study', one of {', '.join(KINDS)}")
     own = {each.name for each in dataclasses.fields(kind.plan)}
     scored = "scoring" in own
     if scored and _are_codes(plan.get("languages")):
-        plan["languages"] = ",".join(plan["languages"])  # a list is natural in YAML, and the config of a run has one
+        plan["languages"] = ",".join(plan["languages"])  # YAML plans and configs may have a list
     kinds = [kind.plan, ScoringPlan] if scored else [kind.plan]
     check_fields(plan, kinds, path, changed, without=["scoring"])
     chosen = {name: plan.pop(name) for name in own if name in plan}
