@@ -1,1 +1,1 @@
-"""Counted and interleaved comparisons; each takes --quick, prints what it compares and ends with one line of JSON."""
+"""Benchmarks; each has an option --quick and prints its results as JSON on the last line."""

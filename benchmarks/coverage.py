@@ -1,11 +1,11 @@
-"""Whether the bounds of stars hold on real flips: runs on a game whose values are known, looked at after every round.
+"""Coverage of the bounds of stars on real flips: runs on a game with known values, checked after every round.
 
-The game is made of what e5-small-pos really does: coalitions with all gradients and all flips, measured once, and then
-drawn from over and over. Their means are the true values, so that every bound can be judged. Stars does all that it
-does otherwise: slopes, allocation, weights, standard errors, decisions. The goal is that in no more runs than the error
-rate says any head is ever further off than its bound, which a wrong decision takes. What is rarer than one base in all
-of these does not exist in this game: for rare and large effects there are the simulated games of the tests. With few
-bases, as in --quick, the game is coarse, and single ones are such effects themselves.
+The game consists of measurements of e5-small-pos: random coalitions (bases) with all gradients and all flips, measured
+once and then sampled with replacement. Their means are the true values, so that every bound can be checked. Stars runs
+unchanged: slopes, allocation, weights, standard errors, decisions. The goal is that the share of runs in which any head
+is ever further from its true value than its bound is at most the error rate; a wrong decision requires such an event.
+Effects rarer than one base do not occur in this game; the simulated games of the tests cover rare and large effects.
+With few bases, as with --quick, the game is coarse, and single bases are such rare effects.
 
     python -m benchmarks.coverage [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--bases 520] [--runs 300]
         [--budget 20000] [--bfloat16]
@@ -32,13 +32,13 @@ SIGNS = {"harmful": -1, "undecided": 0, "helpful": 1}
 
 
 class KnownEngine:
-    """Answers from what was measured, with the cost of measuring it; examples are the bases themselves."""
+    """Answers from stored measurements, with their original cost; the examples are the bases."""
 
     def __init__(self, known: Flipped) -> None:
         self.known = known
 
     def values(self, gates: Gates, index: Index) -> Values:
-        """Not measured: stars asks for gradients and flips alone."""
+        """Not available: stars only needs gradients and flips."""
         raise NotImplementedError
 
     def gradients(self, gates: Gates, index: Index) -> Gradients:
@@ -55,31 +55,31 @@ class KnownEngine:
         return Flips(torch.from_numpy(self.known.values[rows]), torch.from_numpy(flipped), cost)
 
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
-        """The most units that a call may cost: all rows are one batch."""
+        """The maximum cost of a call; all rows are one batch."""
         return 2.0 * rows if gradients else float(rows) if shared is None else shared
 
     @property
     def flip_units(self) -> NDArray[np.float64]:
-        """What the flip of each player costs, (players,)."""
+        """The cost of a flip of each player, (players,)."""
         return self.known.units
 
 
 @dataclass(frozen=True)
 class KnownProblem(Problem):
-    """A problem whose answers have been measured."""
+    """A problem with stored measurements."""
 
     known: Flipped = field(kw_only=True)
 
-    def engine(self, game: Any = None) -> Engine:  # noqa: ARG002 - it knows both games that stars asks about
-        """An engine that knows the answers."""
+    def engine(self, game: Any = None) -> Engine:  # noqa: ARG002 - the measurements include both games of stars
+        """An engine that returns the stored measurements."""
         return KnownEngine(self.known)
 
 
 class KnownRounds(StarRounds):
-    """Stars at work on bases that have been measured."""
+    """Rounds of stars on the measured bases."""
 
     def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Some of them, each as likely as any other."""
+        """Draw some of the measured bases uniformly."""
         assert isinstance(self.problem, KnownProblem)
         bases = self.problem.known.bases
         rows = Draws(self.seed, "known bases").examples(first_draw, count, len(bases))
@@ -88,13 +88,13 @@ class KnownRounds(StarRounds):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run.
+    """The outcome of one run.
 
     Attributes:
-        beyond: Whether any head was ever further off than its bound.
+        beyond: Whether any head was ever further from its true value than its bound.
         wrong: Whether any decision was ever wrong.
-        decided: How many heads were decided in the end.
-        squared: The mean square of errors in standard errors in the end.
+        decided: Number of decided heads at the end.
+        squared: Mean square of errors divided by standard errors, at the end.
     """
 
     beyond: bool
@@ -105,8 +105,10 @@ class Outcome:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--runs", type=int, default=300, help="runs of stars in each language, with a seed each")
-    parser.add_argument("--budget", type=float, default=20_000, help="units of a run, as if it had measured them")
+    parser.add_argument(
+        "--runs", type=int, default=300, help="number of runs of stars per language, each with its own seed"
+    )
+    parser.add_argument("--budget", type=float, default=20_000, help="units per run, counted as if the model were run")
     options = parser.parse_args()
     if options.quick:
         options.languages, options.bases, options.runs = "zh", 64, 40
@@ -120,14 +122,14 @@ def main() -> None:
         parts = {part.name: getattr(problem, part.name) for part in fields(Problem)}
         known = KnownProblem(**parts, known=flipped)
         if (least := KnownRounds(Stars(), known, seed=0).next_units) > options.budget:
-            raise SystemExit(f"--budget: a round of stars may take {least:.0f} units: give it more")
+            raise SystemExit(f"--budget: a round of stars may take {least:.0f} units: give a larger budget")
         outcomes = [run(known, seed, options.budget) for seed in range(options.runs)]
         figures[language] = show(language, outcomes)
     print(json.dumps(figures))
 
 
 def run(problem: KnownProblem, seed: int, budget: float) -> Outcome:
-    """One run, looked at after every round."""
+    """One run, checked after every round."""
     truth, signs = problem.known.marginals.mean(0), np.zeros(len(problem.players))
     rounds, units, drawn, beyond, wrong = KnownRounds(Stars(confirm=False), problem, seed), 0.0, 0, False, False
     while units + rounds.next_units <= budget and not rounds.done:
@@ -142,14 +144,14 @@ def run(problem: KnownProblem, seed: int, budget: float) -> Outcome:
 
 
 def show(language: str, outcomes: list[Outcome]) -> dict[str, float]:
-    """What came of all runs of a language."""
+    """Print the outcome of all runs of a language."""
     beyond, wrong, decided, squared = (
         float(np.mean([getattr(each, part.name) for each in outcomes])) for part in fields(Outcome)
     )
     print(
         f"{language}: a head beyond its bound in {beyond:.1%} of {len(outcomes)} runs "
         f"(stated: {Stars().error_rate:.0%}), a wrong decision in {wrong:.1%}; {decided:.1f} heads decided, "
-        f"mean square of errors in standard errors {squared:.2f}"
+        f"mean square of errors / standard errors {squared:.2f}"
     )
     return {"beyond": beyond, "wrong": wrong, "decided": round(decided, 1), "squared_errors": round(squared, 3)}
 

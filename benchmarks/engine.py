@@ -1,15 +1,15 @@
-"""How fast the engine values (mask, example) rows, against the ways in which people do it.
+"""Speed of the engine on (mask, example) rows, compared with simple loops.
 
-Two worlds: e5-small tuned for parts of speech on Chinese PUD sentences, and an encoder of XLM-R base's size with random
-weights on pairs as long as XNLI's. In each, interleaved in one run:
+Two settings: e5-small tuned for parts of speech on Chinese PUD sentences, and an encoder of the size of XLM-R base with
+random weights on pairs of the length of XNLI's. In each setting, calls are interleaved:
 
-- one mask for the whole set: (a) a loop padded to 128 tokens, as the published script does it, (b) a loop that pads
-  each batch to its longest example, the engine, exact and in bfloat16;
+- one mask for the whole set: (a) a loop that pads to 128 tokens, as the published script does, (b) a loop that pads
+  each batch to its longest example, (c) the engine in single precision and in bfloat16;
 - stars, base coalitions with single flips: the engine without and with shared prefixes;
 - gradients in single precision and in bfloat16;
-- the share of the speed of a large matrix product that useful operations reach.
+- useful operations per second as a share of those of a large matrix product.
 
-Without the data folder, sentences of the phrasebook and drawn lengths stand in, and the figures say so.
+Without the data folder, sentences of the phrasebook and random lengths are used, and the output says so.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def summary(figures: dict[str, Any], pos: str, pairs: str) -> dict[str, Any]:
-    """The headline figures: the worse of both worlds."""
+    """The main figures, each from the worse of the two settings."""
     worlds = [figures[pos], figures[pairs]]
     return {
         "ratio_to_padded_loop": min(each["ratio_to_padded_loop"] for each in worlds),
@@ -93,7 +93,7 @@ def pos_world(count: int) -> World:
 
 
 def pairs_world(count: int) -> World:
-    """A model of XLM-R base's size, its vocabulary left out, with pairs as long as XNLI's."""
+    """A model of the size of XLM-R base with a small vocabulary, and pairs of the length of XNLI's."""
     torch.manual_seed(0)
     config = XLMRobertaConfig(vocab_size=1000, num_labels=3, max_position_embeddings=514, pad_token_id=1)
     model = XLMRobertaForSequenceClassification(config).eval()
@@ -104,7 +104,7 @@ def pairs_world(count: int) -> World:
 
 
 def xnli_lengths(count: int, draw: np.random.Generator) -> Sequence[int]:
-    """Lengths of pairs of XNLI, or drawn like them."""
+    """Lengths of pairs of XNLI, or random lengths with a similar distribution."""
     folder = default_folder()
     if folder is None:
         return [int(n) for n in np.clip(draw.lognormal(3.55, 0.45, count), 8, 128)]
@@ -114,7 +114,7 @@ def xnli_lengths(count: int, draw: np.random.Generator) -> Sequence[int]:
 
 
 def single_mask(world: World, rounds: int) -> dict[str, float]:
-    """One mask for all examples: rows per second of two loops and the engine."""
+    """One mask for all examples: rows per second of both loops and the engine."""
     heads = find_heads(world.model)
     mask = np.random.default_rng(1).random(len(heads.players())) < 0.75
     count = len(world.examples)
@@ -141,7 +141,7 @@ def single_mask(world: World, rounds: int) -> dict[str, float]:
 
 @torch.inference_mode()
 def loop(world: World, mask: np.ndarray[Any, Any], padded_to: int | None) -> None:
-    """Examples in the order of the data, 32 at a time, one mask for the whole set."""
+    """A loop over the examples in order, in batches of 32, under one mask."""
     task, encoded = world.examples.task, world.examples.encoded
     with gated(world.model, torch.from_numpy(mask).float()):
         for start in range(0, len(encoded), LOOP_BATCH):
@@ -158,12 +158,12 @@ def loop(world: World, mask: np.ndarray[Any, Any], padded_to: int | None) -> Non
 
 
 def stars(world: World, rounds: int, bases: int) -> dict[str, float]:
-    """Base coalitions with single flips: units and time of a flip."""
+    """Base coalitions with single flips: cost of a flip in units and time."""
     heads = find_heads(world.model)
     draw = np.random.default_rng(2)
     masks = draw.random((bases, len(heads.players()))) < 0.75
     index = draw.choice(len(world.examples), bases, replace=False)
-    # Every head as often as any other, so that the mean flip is the mean head.
+    # Every head is flipped equally often, so that the mean flip is that of the mean head.
     order = np.concatenate([draw.permutation(len(heads.players())) for _ in range(-(-bases * FLIPS // 144))])
     players = order[: bases * FLIPS].reshape(bases, FLIPS)
     shared = LocalEngine(world.model, heads, ProbabilityGame(), world.examples)
@@ -177,7 +177,7 @@ def stars(world: World, rounds: int, bases: int) -> dict[str, float]:
     seconds = interleave(calls, rounds)
     flips = bases * FLIPS
     units = (shared.flips(masks, index, players).cost.units - bases) / flips
-    # A flip's time in units of a whole row's time in the same round; the base is one of the rows.
+    # The time of a flip, divided by the time of a whole row in the same round; the base is one of the rows.
     row = [each / (flips + bases) for each in seconds["no reuse"]]
     flip = median_ratio([(each - bases * one) / flips for each, one in zip(seconds["engine"], row, strict=True)], row)
     print(f"{world.name}, {bases} stars of {FLIPS} flips")
@@ -188,7 +188,7 @@ def stars(world: World, rounds: int, bases: int) -> dict[str, float]:
 
 
 def half_precision(world: World, rounds: int) -> dict[str, float]:
-    """Gradients of random rows in bfloat16: how much faster, and how far off the values are."""
+    """Gradients of random rows in bfloat16: speed-up and error of the values."""
     draw = np.random.default_rng(8)
     index = np.arange(min(64, len(world.examples)))
     whole, half = (
@@ -201,12 +201,14 @@ def half_precision(world: World, rounds: int) -> dict[str, float]:
     )
     ratio = median_ratio(seconds["whole"], seconds["half"])
     off = float((whole.values(masks, index).values - half.values(masks, index).values).square().mean().sqrt())
-    print(f"{world.name}, gradients in bfloat16: {ratio:.2f} of single precision's rows/s, values off by {off:.1e}")
+    print(
+        f"{world.name}, gradients in bfloat16: {ratio:.2f} of single precision's rows/s, error of the values {off:.1e}"
+    )
     return {"bfloat16_gradients": round(ratio, 2), "bfloat16_error": off}
 
 
 def share_of_peak(world: World, rounds: int) -> float:
-    """Useful operations per second of random rows against those of a large matrix product."""
+    """Useful operations per second on random rows, as a share of those of a large matrix product."""
     draw = np.random.default_rng(3)
     engine = LocalEngine(world.model, None, ProbabilityGame(), world.examples)
     count = len(world.examples)
@@ -227,7 +229,7 @@ def share_of_peak(world: World, rounds: int) -> float:
 
 
 def padding() -> dict[str, float]:
-    """Padding of batches of random rows over whole data sets."""
+    """Share of padding in batches of random rows, for whole data sets."""
     folder = default_folder()
     sets = {"commands": ("commands", "intents", "en", "test")}
     if folder is not None:
@@ -239,7 +241,7 @@ def padding() -> dict[str, float]:
         labels = tuple(sorted({each.label for each in examples if hasattr(each, "label")}))
         each = encode_examples(find_task(task, labels), examples, tokenizer)
         engine = LocalEngine(model, None, AccuracyGame(), each)
-        index = np.random.default_rng(4).integers(0, len(each), 1000)  # rows of one round of a method
+        index = np.random.default_rng(4).integers(0, len(each), 1000)  # as many rows as in one round of a method
         masks = np.random.default_rng(5).random((1000, 144)) < 0.5
         packs = list(engine.packs(masks, index))
         tokens = int(each.lengths[index].sum())
@@ -250,7 +252,7 @@ def padding() -> dict[str, float]:
 
 
 def growth(world: World, quick: bool) -> None:
-    """Ten times the rows: ten times the work, no more memory."""
+    """Show that ten times the rows take ten times the work, but no more memory."""
     draw = np.random.default_rng(6)
     engine = LocalEngine(world.model, None, AccuracyGame(), world.examples, settings=EngineSettings(memory_limit=2**28))
     small = 40 if quick else 200
@@ -261,11 +263,13 @@ def growth(world: World, quick: bool) -> None:
         units = engine.values(masks, draw.integers(0, len(world.examples), rows)).cost.units
         seconds = time.perf_counter() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{rows:6d} rows: {units:7.0f} units, {seconds / rows * 1000:6.2f} ms a row, peak memory {memory:.0f} MB")
+        print(
+            f"{rows:6d} rows: {units:7.0f} units, {seconds / rows * 1000:6.2f} ms per row, peak memory {memory:.0f} MB"
+        )
 
 
 def show_profile(world: World) -> None:
-    """Where the time goes."""
+    """Print the operations that take most time."""
     engine = LocalEngine(world.model, None, ProbabilityGame(), world.examples)
     count = len(world.examples)
     masks = np.random.default_rng(7).random((count, len(engine.players))) < 0.5
@@ -273,7 +277,7 @@ def show_profile(world: World) -> None:
         engine.values(masks, np.arange(count))
     rows = sorted(profile.key_averages(), key=lambda each: -each.self_cpu_time_total)
     total = sum(each.self_cpu_time_total for each in rows)
-    print(f"\nwhere the time goes, {world.name}:")
+    print(f"\nshare of time by operation, {world.name}:")
     for each in rows[:8]:
         print(f"{each.self_cpu_time_total / total:7.1%}  {each.key}")
 

@@ -1,4 +1,4 @@
-"""What methods came to: a table, a plot, and the figures that sum it up."""
+"""Results of methods: a table, a plot and a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Entry:
-    """What one method came to within one budget, on average over seeds if there are several.
+    """The result of one method at one budget, averaged over seeds.
 
     Attributes:
-        method: Its name.
-        budget: What it was allowed to spend.
-        units: What it spent.
-        seconds: Time that it took.
-        error: Mean squared error, less that of the truth.
-        expected: Mean squared standard error, which varies less from seed to seed; NaN where a method has none.
-        signs: Share of right signs where the truth is clear.
+        method: Name of the method.
+        budget: Maximum number of units.
+        units: Number of units spent.
+        seconds: Time in seconds.
+        error: Mean squared error, minus the squared error of the true values.
+        expected: Mean squared standard error, which varies less between seeds; NaN if the method has none.
+        signs: Share of correct signs among the players whose true sign is clear.
     """
 
     method: str
@@ -29,12 +29,12 @@ class Entry:
 
     @property
     def per_unit(self) -> float:
-        """The squared error of one unit, as that of an average falls: what methods are compared by."""
+        """Squared error times units, which does not depend on the budget for an average: used to compare methods."""
         return self.error * self.units
 
 
 def show_table(entries: Sequence[Entry]) -> None:
-    """One table."""
+    """Print the table."""
     print(
         f"{'method':>52} {'budget':>8} {'units':>9} {'seconds':>8} {'squared error':>14} {'expected':>9} {'signs':>7}"
     )
@@ -46,10 +46,11 @@ def show_table(entries: Sequence[Entry]) -> None:
 
 
 def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
-    """How many times the error of stars others have, where both have spent most: the least favourable language."""
+    """Ratios of the error of other methods to that of stars at the largest common budget; the worst language."""
     to_tmab, to_peer, signs = [], [], []
     for found in entries.values():
-        # tmab may not have had the units for a permutation, and an error less that of the truth may be below 0.
+        # An error may be negative after the error of the truth is subtracted, and tmab may lack units for one
+        # permutation.
         done = [each for each in found if each.error > 0]
         stars = {each.budget: each.per_unit for each in done if each.method == "stars"}
         peers = [each for each in done if each.method.startswith(("shapiq", "captum")) and each.budget in stars]
@@ -70,7 +71,7 @@ def summary(entries: dict[str, list[Entry]]) -> dict[str, float | None]:
 
 
 def draw_plot(entries: dict[str, list[Entry]], path: Path) -> None:
-    """Error against units: panels are languages, colours methods, symbols how coalitions are valued."""
+    """Plot error against units: one panel per language, colours for methods, symbols for ways to value coalitions."""
     import plotly.graph_objects as go
     from plotly.colors import qualitative
     from plotly.subplots import make_subplots

@@ -1,12 +1,11 @@
-"""What gradients foretell of flips, and how near the truth stars can come with both.
+"""How well gradients predict flips, and the smallest error that stars can reach with both.
 
-The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads. At random coalitions,
-every example in turn, all gradients are compared with all flips: which share of the variance of flips they explain,
-with slopes from the other half of the bases for each head where it is on and where it is off. From the variances
-follows the squared error that a unit would buy if they were known beforehand and flips dealt out by them alone, none of
-them for the sake of decisions: with gradients and flips as stars has them, with flips alone, and with as many flips of
-every head as of any other, which is what walks along permutations do. An error that falls with units is given as
-squared error times units, the mean over heads.
+The model is e5-small-pos, the game is the probability of the gold labels, the players are its 144 heads. At random
+coalitions (bases), all gradients are compared with all flips: the share of the variance of flips that gradients
+explain, with slopes fitted on the other half of the bases, separately for heads that are on and off. The variances give
+the squared error at the optimal allocation of units, if they were known in advance and decisions did not matter: with
+gradients and flips as in stars, with flips only, and with equally many flips of every head, as in permutation sampling.
+Errors are given as squared error times units, the mean over heads.
 
     python -m benchmarks.flips [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--bases 520] [--bfloat16]
 """
@@ -29,22 +28,22 @@ from headwise.methods.marginals import flip_signs
 from headwise.methods.stars import ANY
 
 Array = NDArray[np.float64]
-#: Units of a gradient, and of its part in the pass of the one base of four that has flips.
+#: Units of a gradient, plus a quarter of a pass, since one base of four is also evaluated for flips.
 GRADIENT = 2.25
-#: Bases whose flips are valued in one go.
+#: Number of bases whose flips are evaluated together.
 TOGETHER = 16
 
 
 @dataclass(frozen=True)
 class Flipped:
-    """Bases with all of their gradients and flips.
+    """Bases with all gradients and flips.
 
     Attributes:
-        bases: Who is on at each base, (bases, players).
-        gradients: Gradients of the soft value by every gate, (bases, players).
+        bases: The players that are on, (bases, players).
+        gradients: Gradients of the soft value with respect to the gates, (bases, players).
         values: Value and hard value of each base, (bases, 2).
         flipped: The same with each player flipped, (bases, players, 2).
-        units: What the flip of each player costs, (players,).
+        units: The cost of a flip of each player, (players,).
     """
 
     bases: NDArray[np.bool_]
@@ -55,7 +54,7 @@ class Flipped:
 
     @property
     def marginals(self) -> Array:
-        """What each player adds at each base, (bases, players)."""
+        """The marginal contribution of each player at each base, (bases, players)."""
         return (self.flipped[..., 0] - self.values[:, :1]) * flip_signs(self.bases)
 
 
@@ -64,11 +63,11 @@ class Found:
     """Variances over bases and examples, (players,) each.
 
     Attributes:
-        flips: Of the marginals that flips show.
-        explained: Of what gradients say.
-        rest: Of what they leave.
-        weighed: Of what they leave, with flips rather at bases with large gradients, as stars chooses them.
-        units: What a flip of each player costs, (players,).
+        flips: Variance of the marginals.
+        explained: Variance of the predictions from gradients.
+        rest: Variance of the residuals.
+        weighed: Variance of the residuals if bases with large gradients are chosen more often, as stars does.
+        units: The cost of a flip of each player, (players,).
     """
 
     flips: Array
@@ -84,7 +83,7 @@ class Found:
 
     @property
     def within_reach(self) -> dict[str, float]:
-        """Squared error times units, the mean over heads, by the way that units are spent."""
+        """Squared error times units, the mean over heads, for each way to spend units."""
         gradients = np.sqrt(GRADIENT * self.explained.sum())
         return {
             "stars": float((gradients + _spread(self.weighed, self.units)) ** 2) / len(self.flips),
@@ -94,12 +93,14 @@ class Found:
 
 
 def make_parser(about: str | None) -> argparse.ArgumentParser:
-    """The options of what is measured."""
+    """The options of the measurement."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one language, few bases and runs: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--bases", type=int, default=520, help="random coalitions, each with all of its flips")
+    parser.add_argument(
+        "--bases", type=int, default=520, help="number of random coalitions, each with all of its flips"
+    )
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
     return parser
 
@@ -118,9 +119,9 @@ def main() -> None:
 
 
 def measure(problem: Problem, count: int) -> Flipped:
-    """Gradients and all flips at so many random bases."""
+    """Measure gradients and all flips at `count` random bases."""
     if count < 8:
-        raise SystemExit(f"--bases: at least 8 for variances to be known, not {count}")
+        raise SystemExit(f"--bases: at least 8 are needed for variances, not {count}")
     n, engine = len(problem.players), problem.engine(PairGame(problem.game, AccuracyGame()))
     bases = Draws(0, "flips").coalitions(0, count, n)
     index = np.arange(count) % len(problem.examples)
@@ -136,7 +137,7 @@ def measure(problem: Problem, count: int) -> Flipped:
 
 
 def explain(flipped: Flipped) -> Found:
-    """How much of the flips gradients explain."""
+    """The variances of flips, predictions and residuals."""
     marginals, said = flipped.marginals, foretold(flipped)
     left = marginals - said
     size = np.abs(flipped.gradients).sum(1)  # (bases,)
@@ -145,7 +146,7 @@ def explain(flipped: Flipped) -> Found:
 
 
 def foretold(flipped: Flipped) -> Array:
-    """What gradients say of marginals, by the slopes that suit the other half of the bases best, (bases, players)."""
+    """Predictions of marginals from gradients, with slopes fitted on the other half of the bases, (bases, players)."""
     said, half = np.zeros_like(flipped.gradients), np.arange(len(flipped.bases)) % 2 == 0
     for here, (own, other) in itertools.product((flipped.bases, ~flipped.bases), ((half, ~half), (~half, half))):
         gradients = np.where(here, flipped.gradients, 0.0)
@@ -156,20 +157,20 @@ def foretold(flipped: Flipped) -> Array:
 
 
 def _spread(variance: Array, units: Array) -> float:
-    """The root of error times units where flips are dealt out by their spread and their price."""
+    """The square root of error times units if flips are allocated by their standard deviation and cost."""
     return float(np.sqrt(variance * units).sum())
 
 
 def show_found(language: str, found: Found) -> None:
-    """What was found of a language."""
+    """Print the results of a language."""
     shares = found.rest / np.where(found.flips > 0, found.flips, 1.0)
     twenty = np.sort(found.rest)[::-1][:20].sum() / found.rest.sum()
     print(
         f"{language}: gradients explain {found.share:.0%} of the variance of flips, "
-        f"{1 - np.median(shares):.0%} of the median head's; 20 heads have {twenty:.0%} of what they leave"
+        f"{1 - np.median(shares):.0%} of the median head's; 20 heads have {twenty:.0%} of the remaining variance"
     )
     for way, error in found.within_reach.items():
-        print(f"{language}: squared error times units within reach of {way}: {error:.2e}")
+        print(f"{language}: smallest squared error times units, {way}: {error:.2e}")
 
 
 if __name__ == "__main__":

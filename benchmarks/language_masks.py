@@ -1,7 +1,7 @@
-"""What it costs to run every row under its own language's mask: the plain model against LanguageMasks.
+"""Overhead of running every row under the mask of its own language: LanguageMasks against the plain model.
 
-A BERT-base-sized encoder at batch 32 x 32 tokens, eight languages mixed in the batch, interleaved. The goal is
-less than 5% more time than the plain model, entering and leaving the masks included.
+A BERT-base-sized encoder, batches of 32 x 32 tokens, eight languages per batch, calls interleaved. The goal is less
+than 5% more time than the plain model, including entering and leaving the masks.
 """
 
 import argparse

@@ -1,12 +1,11 @@
-"""Whether stars is ever worse than plain sampling: its squared error against that of permutation, at equal units.
+"""Robustness of stars: its squared error against that of plain permutation sampling, at equal units.
 
-The models are tiny ones with random weights, of every family that has answers to read. Their heads are dealt out to 8
-players, so that the values and gradients of all coalitions can be computed once; then both methods run on these with
-many seeds, and the exact values are known. The squared error of permutation is not measured but computed from the
-variance of all marginals and the units of a walk, which leaves the noise of stars alone. Gradients of such models are
-often useless, and near the empty coalition some are thousands of times too large. The goal is a ratio of at most 1.2
-in every game, and standard errors that are right: a mean square of errors in standard errors of 1, and 95% of errors
-within two of them.
+The models are tiny, with random weights, of every family that has task outputs. Their heads are grouped into 8 players,
+so that the values and gradients of all coalitions can be computed once and the exact values are known. Stars runs with
+many seeds. The squared error of permutation sampling is computed from the variance of all marginals and the units of a
+walk, so only that of stars is noisy. Gradients of such models are often useless, and near the empty coalition some are
+thousands of times too large. The goals are a ratio of at most 1.2 in every game, and correct standard errors: the mean
+square of errors divided by standard errors is 1, and 95% of errors are within two standard errors.
 
     python -m benchmarks.robustness [--quick] [--families gemma2,t5] [--games probability,accuracy]
         [--budgets 2000,10000] [--seeds 40] [--players 8]
@@ -34,23 +33,23 @@ from headwise.methods.stars import Stars
 
 Array = NDArray[np.float64]
 GAMES = ("probability", "log-likelihood", "accuracy", "margin")
-#: Families with sane gradients, with useless ones and with huge outliers.
+#: Families with useful gradients, with useless ones and with very large outliers.
 QUICK = ("xlm-roberta", "t5", "mt5", "gemma2")
-#: The ratio of squared errors that is still allowed.
+#: Maximum ratio of squared errors.
 GOAL = 1.2
-#: Never decides, so that it spends its whole budget as permutation does.
+#: Never decides, so that it spends its whole budget.
 STARS = Stars(error_rate=1e-300, confirm=False)
 
 
 @dataclass(frozen=True)
 class Row:
-    """What runs of stars on one game found.
+    """The results of stars on one game.
 
     Attributes:
         what: Family, game, estimand and budget.
-        ratio: Its squared error times units by that of permutation.
+        ratio: Squared error times units, divided by that of permutation.
         noise: The standard error of the ratio.
-        squared: Mean square of errors in standard errors.
+        squared: Mean square of errors divided by standard errors.
         within: Share of errors within two standard errors.
     """
 
@@ -66,8 +65,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="four families, one budget: under 2 minutes")
     parser.add_argument("--families", default=",".join(case.name for case in ANSWERING))
     parser.add_argument("--games", default=",".join(GAMES))
-    parser.add_argument("--budgets", default="2000,10000", help="units of a run")
-    parser.add_argument("--seeds", type=int, default=40, help="runs of stars on every game")
+    parser.add_argument("--budgets", default="2000,10000", help="units per run")
+    parser.add_argument("--seeds", type=int, default=40, help="number of runs of stars per game")
     parser.add_argument("--players", type=int, default=8)
     options = parser.parse_args()
     if options.quick:
@@ -89,7 +88,7 @@ def main() -> None:
 
 
 def make_problem(family: str, game: str, players: int) -> TableProblem:
-    """A tiny model of a family, its heads dealt out to players from the lowest layer to the highest."""
+    """A tiny model of a family, with its heads grouped into players from the lowest layer to the highest."""
     if family not in {case.name for case in ANSWERING}:
         raise SystemExit(f"--families: there is no {family!r}: choose from {', '.join(c.name for c in ANSWERING)}")
     model = BY_NAME[family].build()
@@ -101,7 +100,7 @@ def make_problem(family: str, game: str, players: int) -> TableProblem:
 
 
 def compare(family: str, known: TableProblem, share: float, budget: float, seeds: Sequence[int]) -> Row | None:
-    """Runs of stars on one game; None for a game whose value never changes, where no method makes an error."""
+    """Run stars on one game; None if the value of the game is constant, where no method makes an error."""
     problem = replace(known, estimand=Estimand(share))
     truth, variance = problem.table.moments(problem.smallest)
     if not variance.any():
@@ -112,7 +111,7 @@ def compare(family: str, known: TableProblem, share: float, budget: float, seeds
         errors.append(found.values() - truth)
         squared.append(np.divide(errors[-1], found.stderr, out=np.zeros_like(truth), where=variance > 0) ** 2)
         units.append(found.provenance.units)
-    # A little more or less than the budget is spent; squared errors fall as units grow.
+    # Multiplied by units, because runs spend slightly different numbers of units and squared errors fall as 1/units.
     each = (np.array(errors) ** 2).mean(1) * units / permutation_error(problem, variance)
     z = np.array(squared)[:, variance > 0]
     what = f"{family} {problem.game.name}, {problem.estimand.name}, {budget:.0f} units"
@@ -120,17 +119,17 @@ def compare(family: str, known: TableProblem, share: float, budget: float, seeds
 
 
 def permutation_error(problem: TableProblem, variance: Array) -> float:
-    """The squared error of permutation times its units, the mean over players, from the variance of marginals."""
+    """Squared error times units of permutation, the mean over players, from the variance of marginals."""
     rounds, walks = Permutation().start(problem, seed=0), 400
-    # As many rounds as a run would take: the walks of one round share what they have in common.
+    # Measured in whole rounds, because the walks of one round share computation.
     units = sum(float(rounds.draw(first)[0]["units"]) for first in range(0, walks, rounds.method.walks))
     n = len(problem.players)
-    observed = walks * (n - problem.smallest) / n  # of each player
+    observed = walks * (n - problem.smallest) / n  # per player
     return float(variance.mean() / observed * units)
 
 
 def summary(rows: Sequence[Row]) -> dict[str, object]:
-    """The worst rows and the mean ones; a ratio is above the goal where it is so by two of its standard errors."""
+    """The worst row and means; a ratio is above the goal if it exceeds it by more than two standard errors."""
     worst = max(rows, key=lambda row: row.ratio)
     above = [row.what for row in rows if row.ratio - 2 * row.noise > GOAL]
     return {

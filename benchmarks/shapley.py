@@ -1,15 +1,17 @@
-"""What a unit buys: the error of Shapley values by several methods, at equal numbers of passes through the model.
+"""Error of Shapley values by several methods, at equal numbers of passes through the model.
 
-The model is e5-small-pos, the game the probability of the gold labels, the players its 144 heads, the estimand the full
-Shapley value, which all of the methods can estimate. The truth is the mean of runs of stars with several seeds, to the
-largest budget, and of what `--truth` has of earlier ones; each of these runs is itself compared with all the others.
-`--save-truth` puts it into a table. The truth's own squared error is taken off everybody's. A method that spent a
-little more or less than asked is compared at the same units by its error times its units, as the error of an average
-falls. All methods are tried with `--budgets`: peers value coalitions in several ways within the first, and go on with
-what was best for them. `--long` budgets are for our own methods and for the best of the peers, `--longest` ones for
-stars, permutation, tmab and the best of the peers. Where a permutation of tmab's whole sample does not fit into any of
-them, it gets the units for two. With `--out` every round is kept, and the same command goes on, with larger budgets and
-more seeds too.
+The model is e5-small-pos, the game is the probability of the gold labels, the players are its 144 heads, and the
+estimand is the full Shapley value, which all methods can estimate.
+
+- Truth: the mean of runs of stars with several seeds at the largest budget, and of the earlier runs in `--truth`. Each
+  run of stars is compared with the mean of all others. The squared error of the truth is subtracted from all errors.
+  `--save-truth` writes the truth into a table.
+- Comparison: methods that spend slightly different numbers of units are compared by squared error times units, because
+  the squared error of an average is proportional to 1/units.
+- Budgets: all methods run with `--budgets`. Peers value coalitions in several ways at the first budget, and in their
+  best way at the others. `--long` budgets are for our own methods and the best peer, `--longest` budgets for stars,
+  permutation, tmab and the best peer. If no budget covers one permutation of tmab, tmab gets the units for two.
+- `--out` stores every round, so that the same command resumes, also with larger budgets and more seeds.
 
     python -m benchmarks.shapley [--quick] [--data phrasebook|FOLDER] [--languages zh,tr] [--methods tmab,captum]
         [--budgets 5000,20000] [--long 60000] [--longest 200000] [--seeds 1,2,3] [--truth FILE] [--save-truth FILE]
@@ -45,7 +47,7 @@ from headwise.scoring import fingerprint_examples
 from headwise.stats import clear, sign_agreement
 from headwise.tasks import find_task
 
-#: Of all methods but stars.
+#: Seed of all methods except stars.
 SEED = 0
 #: True values that come with headwise.
 KNOWN = Path(__file__).parents[1] / "docs/results/shapley_truth.csv"
@@ -56,29 +58,29 @@ PEERS: dict[str, Callable[..., Method]] = {
     "shapiq UnbiasedKernelSHAP": partial(Shapiq, approximator="UnbiasedKernelSHAP"),
     "shapiq SVARM": partial(Shapiq, approximator="SVARM"),
 }
-#: What stars is compared with.
+#: The methods that stars is compared with.
 METHODS = ("gradient-screen", "permutation", "tmab", "captum", "shapiq")
-#: Ways to value a coalition: the best of them counts.
+#: Ways to value a coalition; the best one of each peer is used.
 WAYS: dict[str, dict[str, Any]] = {
     "a new example each": {"examples_per_coalition": 1, "fresh": True},
     "8 examples": {"examples_per_coalition": 8},
     "an example at a time": {"examples_per_coalition": 1},
 }
-#: An estimate for each example, and the mean of these: how explanations of inputs are mostly averaged.
+#: One estimate per example, then the mean over examples, which is the usual way to average explanations.
 ONE_BY_ONE = "an example at a time"
-#: Permutations' worth of coalitions that such an estimate takes: a regression wants more than one.
+#: Number of coalitions of such an estimate, in permutations; others need two, because a regression needs more.
 WALKS = {"captum": 1, "shapiq PermutationSamplingSV": 1}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compare with stars.
+    """The methods and budgets of the comparison.
 
     Attributes:
-        methods: Names of the methods; their variants begin with them.
-        budgets: Units that all of them are tried with.
-        long: Units for our own ones and the best peer.
-        longest: Units for those that go on improving.
+        methods: Names of the methods; names of variants start with them.
+        budgets: Units for all methods.
+        long: Units for our own methods and the best peer.
+        longest: Units for stars, permutation, tmab and the best peer.
         seeds: Seeds of stars.
     """
 
@@ -96,7 +98,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Look:
-    """What a method knew when a budget was spent."""
+    """The scores of a method when a budget is spent."""
 
     scores: HeadScores
     seconds: float
@@ -107,15 +109,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one language, few methods and units: under 2 minutes")
     parser.add_argument("--data", default="phrasebook")
     parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--methods", default=",".join(METHODS), help="what to compare stars with")
-    parser.add_argument("--budgets", default="5000,20000", help="units that all methods are tried with")
-    parser.add_argument("--long", default="60000", help="units for our own methods and the best of the peers")
+    parser.add_argument("--methods", default=",".join(METHODS), help="methods to compare stars with")
+    parser.add_argument("--budgets", default="5000,20000", help="units for all methods")
+    parser.add_argument("--long", default="60000", help="units for our own methods and the best peer")
     parser.add_argument("--longest", default="200000", help="units for stars, permutation, tmab and the best peer")
     parser.add_argument("--seeds", default="1,2,3", help="seeds of stars: at least two, or new ones with --truth")
-    parser.add_argument("--truth", type=Path, help="what this table has of earlier runs counts as true too")
+    parser.add_argument(
+        "--truth", type=Path, help="table with true values of earlier runs, which are added to the truth"
+    )
     parser.add_argument("--save-truth", type=Path, help="add the true values to this table")
     parser.add_argument("--bfloat16", action="store_true", help="all methods value coalitions in bfloat16")
-    parser.add_argument("--out", type=Path, help="keep what is measured in this run folder, and go on from there")
+    parser.add_argument("--out", type=Path, help="run folder that stores the rounds, so that the same command resumes")
     parser.add_argument("--plot", type=Path, help="write a plot to this HTML file")
     options = parser.parse_args()
     if options.quick:
@@ -124,16 +128,18 @@ def main() -> None:
         options.truth, options.seeds, options.bfloat16 = KNOWN, "99", True
     if options.save_truth and (options.quick or options.save_truth == options.truth):
         raise SystemExit(
-            "--save-truth: not with --quick, nor into the table of --truth: the same command could not go on"
+            "--save-truth: cannot be used with --quick or the table of --truth, since the command could not be resumed"
         )
     if unknown := set(options.methods.split(",")) - set(METHODS):
         raise SystemExit(f"--methods: there is no {sorted(unknown)[0]!r}: choose from {', '.join(METHODS)}")
     budgets, long, longest = (numbers(each) for each in (options.budgets, options.long, options.longest))
     if not budgets:
-        raise SystemExit("--budgets: at least one number of units, with commas between several")
+        raise SystemExit("--budgets: give at least one number of units, separated by commas")
     plan = Plan(tuple(options.methods.split(",")), budgets, long, longest, numbers(options.seeds, int))
     if len(set(plan.seeds) - {SEED}) < max(1 if options.truth else 2, len(plan.seeds)):
-        raise SystemExit(f"--seeds takes different ones, two without --truth, and never {SEED}, that of other methods")
+        raise SystemExit(
+            f"--seeds: give different seeds, at least two without --truth, but not {SEED}, the seed of other methods"
+        )
     entries: dict[str, list[Entry]] = {}
     found: dict[str, tuple[Problem, Truth]] = {}
     config = {"seed": SEED, "data": options.data, "bfloat16": options.bfloat16}
@@ -142,7 +148,7 @@ def main() -> None:
             problem = make_problem(options.data, language, options.bfloat16)
             known = [load_truth(options.truth, problem)] if options.truth else []
             if known and set(known[0].seeds) & set(plan.seeds):
-                raise SystemExit(f"--seeds: {options.truth} has runs with the seeds {known[0].seeds}: take others")
+                raise SystemExit(f"--seeds: {options.truth} has runs with the seeds {known[0].seeds}: give other seeds")
             truth, entries[language] = compare(problem, plan, run.journal, known)
             found[language] = problem, truth
             show(language, problem, truth, entries[language])
@@ -154,12 +160,12 @@ def main() -> None:
 
 
 def numbers(text: str, kind: Callable[[str], Any] = float) -> list[Any]:
-    """The numbers of a list with commas."""
+    """Parse a comma-separated list of numbers."""
     return [kind(each) for each in text.split(",") if each]
 
 
 def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
-    """The heads of e5-small-pos on the dev half of a language."""
+    """The problem of the heads of e5-small-pos on the dev split of a language."""
     model, tokenizer = load_model("e5-small-pos"), load_tokenizer("e5-small-pos")
     heads = find_heads(model)
     sentences = open_dataset(data, "pos").examples(language, "dev")
@@ -169,7 +175,7 @@ def make_problem(data: str, language: str, bfloat16: bool = False) -> Problem:
 
 
 def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) -> tuple[Truth, list[Entry]]:
-    """The truth, and every method within every budget that it is tried with."""
+    """The truth, and the results of every method at every one of its budgets."""
     own, every = plan.budgets + plan.long, plan.budgets + plan.long + plan.longest
     seeds = [watch(find_method("stars"), problem, seed, every, journal) for seed in plan.seeds]
     found = [mean_entry(budget, seeds, place, known) for place, budget in enumerate(every)]
@@ -183,7 +189,7 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) 
             print(tmab_cost(problem, truth, looks[-1].scores), flush=True)
         return found[-1]
 
-    tmab = find_method("tmab")  # as in the paper, every coalition on up to 512 examples
+    tmab = find_method("tmab")  # as in the paper: every coalition is valued on at most 512 examples
     walked = plan.budgets + with_two_walks(plan.long + plan.longest, tmab.start(problem, SEED).next_units)
     ours = {
         "gradient-screen": (find_method("gradient-screen"), own),
@@ -200,9 +206,9 @@ def compare(problem: Problem, plan: Plan, journal: Journal, known: list[Truth]) 
 
 
 def compare_peers(problem: Problem, plan: Plan, note: Callable[..., Entry]) -> None:
-    """Every peer in every way within the first budget, its best way in others, the best peer in all of them."""
+    """Run every peer in every way at the first budget, then in its best way; only the best peer at long budgets."""
     first, *further = plan.budgets
-    best: dict[str, tuple[str, Entry]] = {}  # of every peer, its best way
+    best: dict[str, tuple[str, Entry]] = {}  # the best way of every peer
     for peer in plan.peers:
         tried = {way: note(f"{peer}, {way}", make_peer(peer, way, problem, first), [first]) for way in WAYS}
         best[peer] = min(tried.items(), key=lambda each: each[1].per_unit)
@@ -212,14 +218,14 @@ def compare_peers(problem: Problem, plan: Plan, note: Callable[..., Entry]) -> N
         if way == ONE_BY_ONE:
             note(f"{peer}, {way}", make_peer(peer, way, problem, first), going)
             continue
-        # Peers plan for whole passes, but the engine shares work between coalitions.
+        # Peers count whole passes, but the engine shares work between coalitions, so they may plan for more units.
         stretch = entry.budget / entry.units
         for budget in going:
             note(f"{peer}, {way}", make_peer(peer, way, problem, stretch * budget), [budget], stretch)
 
 
 def make_peer(peer: str, way: str, problem: Problem, units: float) -> Method:
-    """A peer that values coalitions in one of the ways; one that can go on does not plan with the units."""
+    """A peer with one way to value coalitions; with `ONE_BY_ONE` it does not need to know its units in advance."""
     if way != ONE_BY_ONE:
         return PEERS[peer](units=units, **WAYS[way])
     coalitions = WALKS.get(peer, 2) * (len(problem.players) + 1)
@@ -227,7 +233,7 @@ def make_peer(peer: str, way: str, problem: Problem, units: float) -> Method:
 
 
 def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float], journal: Journal) -> list[Look]:
-    """One run of a method, looked at when each budget is spent; its rounds are kept."""
+    """Run a method and return its scores at each budget; its rounds are stored."""
     stream = f"{problem.language} {method} version {method.version} seed {seed}"
     kept, rounds, looks = list(journal.rounds(stream)), method.start(problem, seed), []
     units, seconds, number, drawn = 0.0, 0.0, 0, 0
@@ -249,7 +255,7 @@ def watch(method: Method, problem: Problem, seed: int, budgets: Sequence[float],
 
 
 def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
-    """The mean squared error of scores, and the share of right signs where the truth is clear."""
+    """The mean squared error of scores, and the share of correct signs among clear true values."""
     values = look.scores.values()
     error = float(np.mean((values - truth.values) ** 2 - truth.stderr**2))
     signs = sign_agreement(values, truth.values, clear(truth.values, truth.stderr)).share
@@ -260,7 +266,7 @@ def entry_of(name: str, budget: float, look: Look, truth: Truth) -> Entry:
 
 
 def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known: list[Truth]) -> Entry:
-    """What stars comes to on average, every seed compared with what is known and with the last looks of the others."""
+    """The mean result of stars over seeds; each seed is compared with the known truth and the other seeds."""
     last, entries = [truth_of(looks[-1].scores) for looks in seeds], []
     for own, looks in enumerate(seeds):
         truth = pooled([*known, *last[:own], *last[own + 1 :]])
@@ -270,7 +276,7 @@ def mean_entry(budget: float, seeds: Sequence[Sequence[Look]], place: int, known
 
 
 def show_stability(budgets: Sequence[float], seeds: Sequence[Sequence[Look]]) -> None:
-    """Whether stars finds the same heads harmful with every seed, if there are several."""
+    """Print how far several seeds of stars agree on the harmful heads."""
     for place, budget in enumerate(budgets if len(seeds) > 1 else ()):
         scores = [looks[place].scores for looks in seeds]
         agreement, each = stability(scores), [len(run.decided("harmful")) for run in scores]
@@ -283,16 +289,16 @@ def show_stability(budgets: Sequence[float], seeds: Sequence[Sequence[Look]]) ->
 
 
 def with_two_walks(budgets: list[float], walk: float) -> list[float]:
-    """The budgets, and one more for two permutations where not even one is within them."""
+    """The budgets, and one more for two permutations if none of them covers one."""
     return [*budgets, 2 * walk] if budgets and walk > max(budgets) else budgets
 
 
 def tmab_cost(problem: Problem, truth: Truth, scores: HeadScores) -> str:
-    """What tmab would cost to the end: from its own variances, the true values and its bound, not measured."""
+    """The cost of running tmab to the end, extrapolated from its variances, the true values and its bound."""
     variance = np.array(scores.stderr) ** 2 * np.array(scores.count)  # of a single observation
     known = np.isfinite(variance)
     if not known.any():
-        return "tmab to the end: it takes two permutations to tell"
+        return "tmab to the end: unknown, since the variances need at least two permutations"
     method = Tmab()
     odds = np.log(3 / method.error_rate)
     slow = np.sqrt(2 * odds * np.where(known, variance, np.median(variance[known])))
@@ -307,7 +313,7 @@ def tmab_cost(problem: Problem, truth: Truth, scores: HeadScores) -> str:
 
 
 def show(language: str, problem: Problem, truth: Truth, entries: Sequence[Entry]) -> None:
-    """What was found of a language."""
+    """Print the results of a language."""
     values, errors = truth.values, truth.stderr
     print(
         f"\n{language}: {len(problem.examples)} sentences, truth by stars, {truth.units:,.0f} units: ",

@@ -1,4 +1,4 @@
-"""Timing on a noisy machine: everything in turn, again and again, compared by the ratios of each round."""
+"""Timing on a noisy machine: calls are interleaved in rounds and compared by the ratios within each round."""
 
 import statistics
 import time
@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def interleave(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call in each round; the order turns round every time, after one round to warm up."""
+    """Seconds of each call in each round; the order rotates every round, and the first round is a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     for turn in range(rounds + 1):

@@ -1,4 +1,4 @@
-"""True values in a table, so that a method can be compared with them without the hours that they took."""
+"""Stored true values, so that a method can be compared with them without hours of computation."""
 
 import csv
 import io
@@ -20,13 +20,13 @@ _COLUMNS = ("weights", "examples", "bfloat16", "language", "seeds", "units", "pl
 
 @dataclass(frozen=True)
 class Truth:
-    """What a method is compared with.
+    """The true values that a method is compared with.
 
     Attributes:
         values: The values, (players,).
         stderr: Their standard errors, (players,).
-        units: What they cost.
-        seeds: Seeds of the runs that they come from: runs with these would be compared with themselves.
+        units: Their cost in units.
+        seeds: Seeds of the runs that they come from; runs with these seeds must not be compared with them.
     """
 
     values: Array
@@ -36,13 +36,13 @@ class Truth:
 
 
 def truth_of(run: HeadScores) -> Truth:
-    """What one run says."""
+    """The values of one run."""
     seed = run.provenance.seed or 0
     return Truth(run.values(), np.array(run.stderr), run.provenance.units, (seed,))
 
 
 def pooled(truths: Sequence[Truth]) -> Truth:
-    """The mean of several by their units: weights that know nothing of the values keep it unbiased."""
+    """The mean weighted by units; it is unbiased because the weights do not depend on the values."""
     units = np.array([each.units for each in truths])
     weights = (units / units.sum())[:, None]  # (truths, 1)
     values = (weights * np.array([each.values for each in truths])).sum(0)
@@ -52,7 +52,7 @@ def pooled(truths: Sequence[Truth]) -> Truth:
 
 
 def load_truth(path: Path, problem: Problem) -> Truth:
-    """The true values of a problem out of a table."""
+    """Load the true values of a problem from a table."""
     if not path.is_file():
         raise SystemExit(f"--truth {path}: no such file")
     rows = {row["player"]: row for row in _rows(path) if _is_of(row, _key(problem))}
@@ -65,7 +65,7 @@ def load_truth(path: Path, problem: Problem) -> Truth:
 
 
 def add_truth(path: Path, problem: Problem, truth: Truth) -> None:
-    """Add the true values of a problem to a table, in place of those that it had."""
+    """Add the true values of a problem to a table, replacing existing ones."""
     key = _key(problem)
     kept = [row for row in _rows(path) if not _is_of(row, key)] if path.exists() else []
     shared = {**key, "seeds": " ".join(map(str, truth.seeds)), "units": f"{truth.units:.0f}"}
@@ -90,7 +90,7 @@ def _is_of(row: dict[str, str], key: dict[str, str]) -> bool:
 
 
 def _key(problem: Problem) -> dict[str, str]:
-    """What identifies a problem of the benchmark."""
+    """The columns that identify a problem."""
     return {
         "weights": str(hash_weights(problem.model)),
         "examples": str(problem.data),

@@ -1,9 +1,9 @@
-"""Tokens tuned per second: headwise against transformers' Trainer, on the same sentences, machine and run.
+"""Training tokens per second: headwise against transformers' Trainer, on the same sentences and machine.
 
-multilingual-e5-small is tuned for parts of speech on the first sentences of the phrasebook and, where the data folder
-is there, of UD_English-EWT. Each side runs in a process of its own, in turn, so that peak memory is its own too. The
-Trainer pads each batch to its longest sentence, as its collator does, and tunes everything; headwise packs sentences of
-like length and leaves the embeddings alone, as is its default. `same work` is headwise with embeddings tuned as well.
+multilingual-e5-small is tuned for parts of speech on the first sentences of UD_English-EWT, or of the phrasebook if
+there is no data folder. Each side runs in a separate process, alternating, so that peak memory is measured separately.
+The Trainer pads each batch to its longest sentence and tunes all weights. headwise packs sentences of similar length
+and by default does not tune the embeddings. `same work` is headwise with tuned embeddings.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def examples(count: int) -> list[Example]:
 
 
 def run_trainer(model: Any, tokenizer: Any, sentences: list[Example]) -> float:
-    """Seconds that the Trainer takes for one epoch."""
+    """Time of one epoch of the Trainer, in seconds."""
     task = find_task("pos")
     rows = []
     for item in task.encode(sentences, tokenizer)[0]:
@@ -60,7 +60,7 @@ def run_trainer(model: Any, tokenizer: Any, sentences: list[Example]) -> float:
 
 
 def run_headwise(model: Any, tokenizer: Any, sentences: list[Example], freeze: bool) -> float:
-    """Seconds that `tune` takes for one epoch, its dev evaluation on one sentence included."""
+    """Time of one epoch of headwise in seconds, including a dev evaluation on one sentence."""
     settings = TuningSettings(epochs=1, batch_tokens=1024, freeze_embeddings=freeze)
     start = time.perf_counter()
     train_model(model, find_task("pos"), sentences, sentences[:1], tokenizer, settings)
@@ -68,7 +68,7 @@ def run_headwise(model: Any, tokenizer: Any, sentences: list[Example], freeze: b
 
 
 def measure(side: str, count: int) -> dict[str, float]:
-    """One side, in this process: useful tokens per second and peak memory in megabytes."""
+    """Measure one side in this process: tokens per second without padding, and peak memory in megabytes."""
     sentences = examples(count)
     tokenizer = AutoTokenizer.from_pretrained(e5_small_folder())
     task = find_task("pos")
@@ -101,7 +101,7 @@ def main() -> None:
             print(f"{side:>10}: {found[side][-1]['tokens_per_second']:.0f} tokens/s", flush=True)
     rate = {side: statistics.median(run["tokens_per_second"] for run in runs) for side, runs in found.items()}
     peak = {side: max(run["peak_megabytes"] for run in runs) for side, runs in found.items()}
-    print(f"e5-small for parts of speech, {count} sentences, {rounds} rounds in turn, processes of their own")
+    print(f"e5-small for parts of speech, {count} sentences, {rounds} alternating rounds, separate processes")
     for side in SIDES:
         print(f"{side:>10} {rate[side]:8.0f} tokens/s {peak[side]:8.0f} MB peak {rate[side] / rate['trainer']:6.2f}×")
     ratios = {

@@ -1,7 +1,7 @@
-"""Make the tuned defaults: LoRA adapters for multilingual-e5-small, trained on the English data.
+"""Train the default adapters: LoRA adapters for multilingual-e5-small, trained on English data.
 
-`make defaults` reads the data folder (`HEADWISE_DATA`), trains each adapter on two cores in about a quarter of an
-hour, measures it on every language that the data have, and writes adapter, labels and card into the package.
+`make defaults` reads the data folder (`HEADWISE_DATA`), trains each adapter (about 15 minutes on two cores), evaluates
+it on every language of the data, and writes the adapter, its labels and a model card into the package.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SETTINGS = TuningSettings(learning_rate=1e-3, bfloat16=True)
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one adapter is trained and measured on."""
+    """How one adapter is trained and evaluated."""
 
     name: str
     task: str
@@ -44,17 +44,17 @@ class Recipe:
 
 RECIPES = (
     Recipe("e5-small-pos", "pos", "en_ewt", 2, 1024, "all", "UD_English-EWT 2.16 (train)", "CC BY-SA 4.0"),
-    # Commands are short: smaller batches, or there are too few steps to learn 60 intents.
+    # Commands are short: with larger batches there would be too few steps to learn 60 intents.
     Recipe("e5-small-intents", "intents", "en", 6, 384, "test", "MASSIVE 1.1 en-US (train)", "CC BY 4.0"),
     Recipe("e5-small-nli", "nli", "en_mnli", 2, 1024, "all", "a sample of MNLI (train)", "see the data's own card"),
 )
 
 
 def main() -> None:
-    """Make the adapters that are named, or all."""
+    """Train the given adapters, by default all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[recipe.name for recipe in RECIPES])
-    parser.add_argument("--limit", type=int, help="train on so many examples only (to try things out)")
+    parser.add_argument("--limit", type=int, help="maximum number of training examples (for a quick test)")
     options = parser.parse_args()
     for recipe in RECIPES:
         if recipe.name in options.names:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def make(recipe: Recipe, limit: int | None) -> None:
-    """Train, measure and save one adapter."""
+    """Train, evaluate and save one adapter."""
     folder = default_folder()
     if folder is None:
         raise SystemExit("no data folder: set HEADWISE_DATA")
@@ -112,7 +112,7 @@ def save(model: Any, task: Task, recipe: Recipe) -> None:
 
 
 def measure(model: Any, task: Task, data: Any, recipe: Recipe, tokenizer: Any) -> dict[str, float]:
-    """The metric on the test split of every plain language code of the data."""
+    """The metric on the test split of every language whose code has no suffix."""
     figures = {}
     for language in (language for language in data.languages if "_" not in language):
         examples = data.examples(language, recipe.test_split)
@@ -122,7 +122,7 @@ def measure(model: Any, task: Task, data: Any, recipe: Recipe, tokenizer: Any) -
 
 
 def write_card(recipe: Recipe, figures: dict[str, float], minutes: float, dev: float, examples: int) -> None:
-    """What the adapter is, what it was trained on, and how well it does."""
+    """Write the model card: training data and results."""
     rows = "\n".join(f"| {language} | {value:.1f} |" for language, value in figures.items())
     (ADAPTERS / recipe.name / "README.md").write_text(
         f"""# {recipe.name}

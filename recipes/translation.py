@@ -1,9 +1,8 @@
-"""Make a small translation model: Marian's architecture, trained from scratch on the Tatoeba pairs of the data folder.
+"""Train a small translation model from scratch: Marian's architecture, on the Tatoeba pairs of the data folder.
 
-`python -m recipes.translation` trains for some 25 minutes on two cores, 40 on one, measures BLEU and chrF on held-back
-pairs, and writes an ordinary checkpoint that plain transformers loads:
-`AutoModelForSeq2SeqLM.from_pretrained(...).generate(...)`. Beside other work take `--threads 1`: on shared cores two
-threads mostly wait for one another.
+`python -m recipes.translation` trains for about 25 minutes on two cores or 40 minutes on one, measures BLEU and chrF on
+test pairs, and writes a checkpoint for plain transformers: `AutoModelForSeq2SeqLM.from_pretrained(...).generate(...)`.
+If the cores are shared with other programs, use `--threads 1`, because two threads would mostly wait for each other.
 """
 
 import argparse
@@ -40,18 +39,18 @@ TASK = TranslationTask(max_length=128)
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """Settings of the training.
 
     Attributes:
-        epochs: Passes over the pairs.
-        vocabulary: Pieces of the vocabulary that both languages share.
-        batch_tokens: Padded tokens in one step, on the longer side.
-        learning_rate: Peak rate of AdamW; it falls to nothing in a line.
-        warmup: Steps in which the rate rises.
-        smoothing: Share of the probability that the loss spreads over all pieces.
+        epochs: Number of epochs.
+        vocabulary: Size of the vocabulary, which both languages share.
+        batch_tokens: Maximum number of padded tokens per step, on the longer side.
+        learning_rate: Peak learning rate of AdamW; it falls linearly to 0.
+        warmup: Number of steps in which the learning rate rises.
+        smoothing: Label smoothing.
         dropout: Dropout of the model.
         bfloat16: Compute in bfloat16 where that is safe (autocast).
-        seed: Seed of everything that is drawn.
+        seed: Seed of all random draws.
     """
 
     epochs: int = 16
@@ -66,18 +65,18 @@ class Settings:
 
 
 def main() -> None:
-    """Train, measure, save."""
+    """Train, evaluate and save the model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--language", default="en-de_tatoeba", help="which pairs of the data folder")
-    parser.add_argument("--output", type=Path, default=Path("runs/translation-en-de"), help="where the model goes")
+    parser.add_argument("--language", default="en-de_tatoeba", help="language pair of the data folder")
+    parser.add_argument("--output", type=Path, default=Path("runs/translation-en-de"), help="output folder")
     parser.add_argument("--epochs", type=int, default=Settings.epochs)
     parser.add_argument("--vocabulary", type=int, default=Settings.vocabulary)
     parser.add_argument("--dropout", type=float, default=Settings.dropout)
     parser.add_argument("--learning-rate", type=float, default=Settings.learning_rate)
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16 where that is safe")
     parser.add_argument("--seed", type=int, default=Settings.seed)
-    parser.add_argument("--threads", type=int, help="threads of torch; its own choice unless told")
-    parser.add_argument("--quick", action="store_true", help="a minute on few pairs, to see that it runs")
+    parser.add_argument("--threads", type=int, help="number of threads of torch (default: chosen by torch)")
+    parser.add_argument("--quick", action="store_true", help="a test run of about a minute on few pairs")
     options = vars(parser.parse_args())
     language, output, quick, threads = (options.pop(name) for name in ("language", "output", "quick", "threads"))
     if threads:
@@ -133,7 +132,7 @@ def train_tokenizer(pairs: Sequence[TranslationExample], vocabulary: int) -> Any
 
 
 def build_model(tokenizer: Any, settings: Settings) -> Any:
-    """A Marian model of 3 + 3 layers with 8 heads each; embeddings shared by both sides and the output."""
+    """A Marian model of 3 + 3 layers with 8 heads each; encoder, decoder and output share the embeddings."""
     torch.manual_seed(settings.seed)
     width, layers, heads = 256, 3, 8
     end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
@@ -150,7 +149,7 @@ def build_model(tokenizer: Any, settings: Settings) -> Any:
         activation_function="relu",
         dropout=settings.dropout,
         scale_embedding=True,
-        init_std=width**-0.5,  # with scaled embeddings, inputs of unit variance
+        init_std=width**-0.5,  # gives inputs of unit variance with scaled embeddings
         pad_token_id=pad,
         eos_token_id=end,
         bos_token_id=None,
@@ -165,7 +164,7 @@ def build_model(tokenizer: Any, settings: Settings) -> Any:
 
 
 def fit(model: Any, tokenizer: Any, train: Sequence[Example], dev: Sequence[Example], settings: Settings) -> int:
-    """Train, and leave the weights of the epoch that likes the dev references best."""
+    """Train the model and restore the weights of the epoch with the highest likelihood of the dev references."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     encoded, _ = TASK.encode(train, tokenizer)
     lengths = [pair.length for pair in encoded]
@@ -188,7 +187,7 @@ def fit(model: Any, tokenizer: Any, train: Sequence[Example], dev: Sequence[Exam
                 left = (time.monotonic() - start) / 60 * (total / step - 1)
                 print(f"step {step} of {total}, loss {float(loss):.3f}, {left:.1f} minutes left", flush=True)
         value = mean_log_likelihood(model, TASK, dev, tokenizer)
-        print(f"step {step}, dev: {value:.3f} a token", flush=True)
+        print(f"step {step}, dev: {value:.3f} per token", flush=True)
         if value > best:
             best, weights = value, {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.load_state_dict(weights)
@@ -210,7 +209,7 @@ def train_step(model: Any, encoded: Sequence[EncodedPair], index: list[int], pad
 def summarise(
     results: dict[int, TranslationEvaluation], train: int, test: int, steps: int, settings: Settings
 ) -> dict[str, Any]:
-    """The figures, rounded, with what they were measured on."""
+    """The rounded results, with the settings and the numbers of examples."""
     found: dict[str, Any] = {"train": train, "test": test, "steps": steps, "settings": vars(settings)}
     for beams, result in results.items():
         for name, each in result.results.items():
@@ -224,7 +223,7 @@ def summarise(
 
 
 def save(model: Any, tokenizer: Any, folder: Path, language: str, figures: dict[str, Any]) -> None:
-    """Write model, tokenizer, figures and a card; the folder appears when it is whole."""
+    """Write model, tokenizer, results and a model card; the folder is created atomically."""
     rows = "\n".join(
         f"| {name} | {each['value']:.1f} | {each['95%'][0]:.1f}–{each['95%'][1]:.1f} |"
         for name, each in figures.items()
@@ -233,7 +232,7 @@ def save(model: Any, tokenizer: Any, folder: Path, language: str, figures: dict[
     with new_folder(folder, overwrite=True) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
-        # Transformers 5 writes a class name that 4.57 does not know; both know this one.
+        # Transformers 5 writes a class name that 4.57 does not know; both versions know this one.
         config = json.loads((draft / "tokenizer_config.json").read_text(encoding="utf-8"))
         write_json(draft / "tokenizer_config.json", config | {"tokenizer_class": "PreTrainedTokenizerFast"})
         write_json(draft / "figures.json", figures)
@@ -241,8 +240,8 @@ def save(model: Any, tokenizer: Any, folder: Path, language: str, figures: dict[
             f"""# A small translation model, {language}
 
 Marian, 3 + 3 layers, 8 heads, trained from scratch by `recipes/translation.py` in {figures["settings"]["epochs"]} \
-epochs on {figures["train"]:,} Tatoeba pairs (CC BY 2.0 FR). For experiments with heads, not for translating. On
-{figures["test"]:,} held-back pairs:
+epochs on {figures["train"]:,} Tatoeba pairs (CC BY 2.0 FR). For experiments with heads, not for practical use. On
+{figures["test"]:,} test pairs:
 
 | metric | value | 95% interval |
 |---|---|---|

@@ -1,1 +1,1 @@
-"""Tools for those who work on headwise; not part of the package."""
+"""Tools for developers; not part of the package."""

@@ -152,7 +152,7 @@ def test_checker_finds_a_text_that_differs(tmp_path: Path) -> None:
 
 def test_checker_finds_a_broken_span(tmp_path: Path) -> None:
     (error,) = planted(tmp_path, word(3, 9, "NER=I-LOC"))
-    assert "I-LOC continues no span" in error
+    assert "I-LOC does not continue a span" in error
 
 
 def test_checker_finds_a_missing_sentence(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_cross_check_says_why_it_skips(
 ) -> None:
     monkeypatch.setenv("HEADWISE_DATA", str(tmp_path))
     assert agreement_main(["--language", language]) == 0
-    assert capsys.readouterr().out == f"{language}: skipped: {tmp_path / 'ud'} has no treebank of it\n"
+    assert capsys.readouterr().out == f"{language}: skipped: {tmp_path / 'ud'} has no treebank of this language\n"
 
 
 def test_chinese_is_compared_in_traditional_characters() -> None:

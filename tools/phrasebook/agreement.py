@@ -2,11 +2,11 @@
 
 Usage: python -m tools.phrasebook.agreement --language de [--encoder] [--most 40]
 
-The tagger learns from nine tenths of the sentences of all treebanks of the language in the data folder's `ud/`
-(HEADWISE_DATA): an averaged perceptron in seconds, or with `--encoder` the multilingual encoder
-in minutes, which has seen the phrasebook's words elsewhere where the treebank has not. Printed are its accuracy on the
-other tenth, its agreement with the phrasebook and the disagreements, the surest first: those that follow a convention
-of the treebank are mistakes to mend.
+The tagger is trained on 90% of the sentences of all treebanks of the language in the folder `ud` of the data folder
+(HEADWISE_DATA). It is an averaged perceptron, which takes seconds, or with `--encoder` the multilingual encoder, which
+takes minutes and also knows words that are not in the treebank. The output is its accuracy on the other 10%, its
+agreement with the phrasebook, and the disagreements, most certain first. A disagreement in which the tagger follows a
+convention of the treebank is an error in the phrasebook.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tools.phrasebook.characters import traditional
 from tools.phrasebook.encoder import EncoderTagger, train_encoder
 from tools.phrasebook.tagger import Tagger, train
 
-#: Every so manieth sentence of a treebank is held out.
+#: One sentence of every `_FOLD` is held out.
 _FOLD = 10
 
 
@@ -33,9 +33,9 @@ class Disagreement:
 
     Attributes:
         sentence: The sentence.
-        place: The word's place in it, from 0.
+        place: Index of the word in the sentence.
         guess: The tagger's tag.
-        margin: By how much the tagger prefers it to the phrasebook's.
+        margin: Difference between the tagger's scores of its tag and of the phrasebook's tag.
     """
 
     sentence: Sentence
@@ -56,7 +56,7 @@ def treebanks(folder: Path, language: str) -> list[Path]:
 
 
 def compare(tagger: Tagger | EncoderTagger, sentences: Iterable[Sentence]) -> tuple[float, list[Disagreement]]:
-    """Share of words on whose tag the tagger and the sentences agree, and the others, the surest first."""
+    """The share of words with equal tags, and the disagreements, most certain first."""
     words, found = 0, []
     for sentence in sentences:
         words += len(sentence.words)
@@ -69,7 +69,7 @@ def compare(tagger: Tagger | EncoderTagger, sentences: Iterable[Sentence]) -> tu
 def describe(
     tagger: Tagger | EncoderTagger, sentences: Sequence[Sentence], known: Set[str]
 ) -> tuple[str, list[Disagreement]]:
-    """Agreement on all words and on those that the tagger has seen, in words, and the disagreements."""
+    """A description of the agreement on all words and on words seen in training, and the disagreements."""
     agreement, found = compare(tagger, sentences)
     seen = sum(word.lower() in known for sentence in sentences for word in sentence.words)
     missed = sum(each.sentence.words[each.place].lower() in known for each in found)
@@ -77,7 +77,7 @@ def describe(
 
 
 def own_sentences(language: str) -> tuple[Sentence, ...]:
-    """The phrasebook's sentences in the script of the treebanks, which for Chinese is the traditional one."""
+    """The phrasebook's sentences in the script of the treebanks: traditional characters for Chinese."""
     sentences = phrasebook_sentences(language)
     if language != "zh":
         return sentences
@@ -85,11 +85,11 @@ def own_sentences(language: str) -> tuple[Sentence, ...]:
 
 
 def skip_reason(language: str, folder: Path | None) -> str | None:
-    """Why a language cannot be compared, if it cannot."""
+    """The reason why a language cannot be compared; None if it can."""
     if folder is None:
         return "no data folder: set HEADWISE_DATA"
     if not treebanks(folder, language):
-        return f"{folder / 'ud'} has no treebank of it"
+        return f"{folder / 'ud'} has no treebank of this language"
     return None
 
 
@@ -97,14 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison.
 
     Returns:
-        0, also when there is nothing to compare with.
+        Always 0, even if there is no treebank.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tools.phrasebook.agreement", description="Compare UPOS tags with a treebank's tagger."
     )
     parser.add_argument("--language", required=True, choices=LANGUAGES)
     parser.add_argument("--encoder", action="store_true", help="tune e5-small-pos instead of a perceptron")
-    parser.add_argument("--most", type=int, default=40, help="print so many disagreements (default: %(default)s)")
+    parser.add_argument(
+        "--most", type=int, default=40, help="maximum number of disagreements to print (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     folder = default_folder()
     reason = skip_reason(options.language, folder)

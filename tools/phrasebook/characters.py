@@ -1,4 +1,4 @@
-"""The phrasebook's simplified Chinese characters and the traditional ones that the treebanks have in their place."""
+"""Simplified Chinese characters of the phrasebook, and their traditional forms, which the treebanks use."""
 
 _SIMPLIFIED = (
     "馆车吗个会钥儿觉请关库坏丽园处镜从开来点达们错过这机场远预将获额万鲁萨红绿灯转边须护经独轮钟紧时间尔罗当师议迟报发给伦"
@@ -20,7 +20,7 @@ _TABLE = str.maketrans(_SIMPLIFIED, _TRADITIONAL)
 
 
 def traditional(word: str) -> str:
-    """A word in traditional characters, as far as one character goes into one.
+    """A word in traditional characters, converted one character at a time.
 
     Example:
         >>> traditional("博物馆")

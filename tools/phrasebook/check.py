@@ -2,9 +2,9 @@
 
 Usage: python -m tools.phrasebook.check [FILE …] [--reference FILE] [--language xx] [--quiet]
 
-Without files, all of the package are checked. The language is the part of a file's name before the first dot. The
-reference, by default the package's English file, gives identifiers, order and entities. Errors must be none (exit code
-0); warnings (an entity more or less than in English, two subjects in Japanese or Korean) are to be read once.
+By default, all files of the package are checked. The language is the part of a file's name before the first dot. The
+reference, by default the package's English file, defines identifiers, order and entities. The exit code is 0 if there
+are no errors. Warnings (entities that differ from English, two subjects in Japanese or Korean) need a manual check.
 """
 
 import argparse
@@ -32,11 +32,11 @@ def check_file(path: Path, reference: Path = REFERENCE, language: str | None = N
 
     Args:
         path: A CoNLL-U file.
-        reference: The file that gives identifiers, order and entities; may be `path` itself.
+        reference: The file that defines identifiers, order and entities; may be `path` itself.
         language: The language's code; by default the part of the file's name before the first dot.
 
     Returns:
-        The sentences and the faults.
+        The sentences and the report of errors and warnings.
     """
     report = Report(str(path))
     blocks = read(path, report)
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="file with the identifiers and entities")
     parser.add_argument("--language", help="code of the language; default: from the file's name")
-    parser.add_argument("--quiet", action="store_true", help="print no summary")
+    parser.add_argument("--quiet", action="store_true", help="do not print a summary")
     options = parser.parse_args(arguments)
     errors = 0
     for path in options.files or sorted(PACKAGE.glob("*.conllu")):

@@ -1,4 +1,4 @@
-"""A tagger made of the multilingual encoder: tuned on a treebank, it knows words that the treebank has never seen."""
+"""A tagger from the multilingual encoder: tuned on a treebank, it also knows words that are not in the treebank."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class EncoderTagger:
     def tag(self, words: Sequence[str]) -> list[Guess]:
         """One guess for each word of a sentence."""
         encoded, _ = self.task.encode([WordExample("", tuple(words), ("X",) * len(words))], self.tokenizer)
-        guesses = [Guess("?", {"?": 0.0})] * len(words)  # for words that no token carries
+        guesses = [Guess("?", {"?": 0.0})] * len(words)  # for words without a token
         batch = self.task.make_batch(self.model, encoded, [0], self.tokenizer.pad_token_id)
         self.model.eval()
         with torch.inference_mode():
@@ -43,12 +43,12 @@ class EncoderTagger:
 
 
 def train_encoder(sentences: Sequence[Sentence]) -> EncoderTagger:
-    """Tune the encoder, which has learned tags from English, on a treebank's sentences."""
+    """Tune the encoder, which was trained on English tags, on the sentences of a treebank."""
     model, tokenizer = load_model(_MODEL), load_tokenizer(_MODEL)
     task = find_task("pos")
     if not isinstance(task, Task):
         raise TypeError(f"parts of speech are labels, not {task}")
     examples = [WordExample(sentence.id, sentence.words, sentence.upos) for sentence in sentences]
-    some = examples[:: max(1, len(examples) // 50)]  # enough to see that an epoch went well
+    some = examples[:: max(1, len(examples) // 50)]  # enough to choose the best epoch
     train_model(model, task, examples, some, tokenizer, _SETTINGS)
     return EncoderTagger(model, task, tokenizer)

@@ -1,10 +1,10 @@
-"""Tags and relations of Universal Dependencies, and which of them go together."""
+"""Tags and relations of Universal Dependencies, and their allowed combinations."""
 
 import headwise.data.examples
 
 
 def _names(text: str) -> frozenset[str]:
-    """The names in a text, divided by spaces."""
+    """The names in a text, separated by spaces."""
     return frozenset(text.split())
 
 
@@ -55,7 +55,7 @@ SUBTYPES: dict[str, frozenset[str]] = {
         "obl:adv obl:agent obl:comp obl:iobj obl:tmod obl:with xcomp:adj xcomp:dir xcomp:vcomp",
     }.items()
 }
-# No treebank of Thai or Swahili is at hand to copy an inventory from.
+# There is no treebank of Thai or Swahili with an inventory, so all subtypes are allowed.
 SUBTYPES["th"] = SUBTYPES["sw"] = frozenset().union(*SUBTYPES.values())
 
 #: Relation (universal part) -> UPOS tags allowed for the dependent.
@@ -82,7 +82,7 @@ TAGS_BY_LANGUAGE: dict[tuple[str, str], frozenset[str]] = {
 }
 
 _ALWAYS = _names("goeswith fixed reparandum conj cc punct")
-#: Relation of a function word -> relations its own children may bear (as in level 3 of UD's validator).
+#: Relation of a function word -> allowed relations of its children (as in level 3 of UD's validator).
 LEAVES: dict[str, frozenset[str]] = {
     "mark": _ALWAYS | {"advmod", "obl", "amod", "parataxis", "discourse"},
     "case": _ALWAYS | {"advmod", "obl", "nmod", "amod", "discourse", "case"},

@@ -1,6 +1,6 @@
-"""CoNLL-U read for checking: with lines, spaces and written tokens, and faults reported instead of mended.
+"""A CoNLL-U reader for checking: it keeps line numbers, spaces and multiword tokens, and reports errors.
 
-The library's own reader drops what a checker must see (multiword ranges, spacing) and mends broken spans.
+The reader of the library drops multiword ranges and spacing, and repairs broken spans.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ID_PREFIX = "phrasebook-"
 _COLUMNS = 10
-#: LEMMA, XPOS, FEATS and DEPS, which the phrasebook does not fill.
+#: LEMMA, XPOS, FEATS and DEPS, which are empty in the phrasebook.
 _EMPTY_COLUMNS = (2, 4, 5, 8)
 
 
@@ -43,7 +43,7 @@ class Word:
 
 @dataclass
 class Range:
-    """A written token that stands for several words.
+    """A written token that consists of several words.
 
     Attributes:
         start: Index of the first word covered, counted from 0.
@@ -81,7 +81,7 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The text that the block claims."""
+        """The text in the comments."""
         return self.comments.get("text", "")
 
     def rebuilt(self) -> str:
@@ -102,12 +102,12 @@ class Block:
 
 @dataclass
 class Report:
-    """The faults found in one file.
+    """The errors and warnings of one file.
 
     Attributes:
         path: The file.
-        errors: What must be mended.
-        warnings: What should be looked at once.
+        errors: Errors that must be fixed.
+        warnings: Warnings that need a manual check.
     """
 
     path: str
@@ -115,11 +115,11 @@ class Report:
     warnings: list[str] = field(default_factory=list)
 
     def error(self, line: int, sentence: str, message: str) -> None:
-        """Note one error."""
+        """Add an error."""
         self.errors.append(f"{self.path}:{line}: [{sentence}] error: {message}")
 
     def warn(self, line: int, sentence: str, message: str) -> None:
-        """Note one warning."""
+        """Add a warning."""
         self.warnings.append(f"{self.path}:{line}: [{sentence}] warning: {message}")
 
 
@@ -128,7 +128,7 @@ def read(path: Path, report: Report) -> list[Block]:
 
     Args:
         path: A CoNLL-U file.
-        report: Where to put faults of form.
+        report: The report for errors of form.
 
     Returns:
         The sentences in order, without the lines that could not be read.
@@ -158,15 +158,15 @@ def _read_row(columns: list[str], number: int, block: Block, report: Report) -> 
         return
     misc = _read_misc(columns[9])
     if misc is None:
-        report.error(*where, f"MISC may hold NER=… and SpaceAfter=No: {columns[9]}")
+        report.error(*where, f"MISC may only contain NER=… and SpaceAfter=No: {columns[9]}")
         return
     filled = [columns[place] for place in _EMPTY_COLUMNS if columns[place] != "_"]
     if filled:
-        report.error(*where, f"columns that stay empty here are filled: {filled}")
+        report.error(*where, f"columns that must be empty are filled: {filled}")
     if "-" in columns[0]:
         _read_range(columns, misc, number, block, report)
     elif columns[0] != str(len(block.words) + 1) or not columns[6].isdecimal():
-        report.error(*where, f"ID out of turn, or HEAD not a number: {columns}")
+        report.error(*where, f"ID is not the next number, or HEAD is not a number: {columns}")
     else:
         space = "SpaceAfter" not in misc
         form, upos, head, deprel = columns[1], columns[3], int(columns[6]), columns[7]
@@ -177,7 +177,7 @@ def _read_row(columns: list[str], number: int, block: Block, report: Report) -> 
 
 
 def _read_misc(column: str) -> dict[str, str] | None:
-    """The MISC column by keys, or nothing if it holds what the phrasebook does not use."""
+    """The MISC column as a dictionary; None if it contains something that the phrasebook does not use."""
     pairs = [part.partition("=")[::2] for part in column.split("|")] if column != "_" else []
     misc = dict(pairs)
     known = set(misc) <= {"NER", "SpaceAfter"} and len(misc) == len(pairs)

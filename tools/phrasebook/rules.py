@@ -1,4 +1,4 @@
-"""What every sentence and every file of the phrasebook must satisfy."""
+"""Rules for every sentence and every file of the phrasebook."""
 
 from collections import Counter
 
@@ -13,13 +13,13 @@ from tools.phrasebook.inventory import (
 )
 from tools.phrasebook.reading import ID_PREFIX, Block, Report, Word
 
-#: Fewest and most words of a sentence, punctuation not counted: those of the source, those of a translation.
+#: Minimum and maximum number of words, without punctuation, of a source sentence and of a translation.
 SOURCE_LENGTHS = (4, 20)
 TRANSLATION_LENGTHS = (3, 24)
 
 
 def check_sentence(block: Block, language: str, lengths: tuple[int, int], report: Report) -> None:
-    """Check everything that can be seen in one sentence."""
+    """Check one sentence."""
     check_labels(block, language, report)
     if check_tree(block, report):
         check_leaves(block, language, report)
@@ -28,7 +28,7 @@ def check_sentence(block: Block, language: str, lengths: tuple[int, int], report
 
 
 def check_labels(block: Block, language: str, report: Report) -> None:
-    """Check tags, relations and whether they go together."""
+    """Check tags, relations and their combinations."""
     allowed = SUBTYPES.get(language, SUBTYPES["th"])
     for word in block.words:
         where = (word.line, block.id)
@@ -39,9 +39,9 @@ def check_labels(block: Block, language: str, report: Report) -> None:
         elif ":" in word.deprel and word.deprel not in allowed:
             report.error(*where, f"relation {word.deprel} is not used in {language}")
         if (word.upos == "PUNCT") != (word.relation == "punct"):
-            report.error(*where, f"{word.form}: PUNCT and punct must go together")
+            report.error(*where, f"{word.form}: PUNCT requires punct, and punct requires PUNCT")
         tags = TAGS_BY_LANGUAGE.get((language, word.relation), TAGS.get(word.relation, UPOS))
-        # A fixed expression bears the relation of the whole, its first word the tag it has alone.
+        # The first word of a fixed expression has the relation of the whole expression, but its own tag.
         if word.upos in UPOS - tags and not _heads_expression(block, word):
             report.error(*where, f"{word.form}: {word.deprel} cannot be {word.upos}")
 
@@ -56,7 +56,7 @@ def check_tree(block: Block, report: Report) -> bool:
     """Check that the heads form one tree.
 
     Returns:
-        Whether they do: the other rules of structure make sense only then.
+        Whether they do; the other rules of structure need a tree.
     """
     words, before = block.words, len(report.errors)
     roots = sum(word.head == 0 for word in words)
@@ -65,7 +65,7 @@ def check_tree(block: Block, report: Report) -> bool:
     for index, word in enumerate(words, start=1):
         where = (word.line, block.id)
         if (word.head == 0) != (word.deprel == "root"):
-            report.error(*where, f"{word.form}: head 0 and root must go together")
+            report.error(*where, f"{word.form}: head 0 requires root, and root requires head 0")
         if word.head > len(words) or word.head == index:
             report.error(*where, f"{word.form}: bad head {word.head}")
     if len(report.errors) > before:
@@ -82,7 +82,7 @@ def check_tree(block: Block, report: Report) -> bool:
 
 
 def check_leaves(block: Block, language: str, report: Report) -> None:
-    """Check that function words have only the children UD allows, and the rules of word order."""
+    """Check the children of function words and the word order."""
     for index, word in enumerate(block.words, start=1):
         if not word.head:
             continue
@@ -111,7 +111,7 @@ def check_subjects(block: Block, language: str, report: Report) -> None:
 
 
 def check_punctuation(block: Block, report: Report) -> None:
-    """Check that punctuation is attached projectively and splits no other arc."""
+    """Check that punctuation is attached projectively and does not split another arc."""
     above = [_ancestors(block, index) for index in range(len(block.words) + 1)]
     for index, word in enumerate(block.words, start=1):
         if word.relation != "punct":
@@ -143,7 +143,7 @@ def check_entities(block: Block, report: Report) -> None:
         if word.entity and (mark not in ("B", "I") or kind not in ENTITY_TYPES):
             report.error(word.line, block.id, f"bad entity tag {word.entity}")
         if mark == "I" and previous[2:] != kind:
-            report.error(word.line, block.id, f"{word.entity} continues no span")
+            report.error(word.line, block.id, f"{word.entity} does not continue a span")
         previous = word.entity
 
 
@@ -160,7 +160,7 @@ def check_text(block: Block, lengths: tuple[int, int], report: Report) -> None:
     end = 0
     for item in block.ranges:
         if item.start < end or item.start + item.size > len(block.words):
-            report.error(*where, f"range {item.form} overlaps or runs over the end")
+            report.error(*where, f"range {item.form} overlaps another one or exceeds the sentence")
         end = item.start + item.size
     length = sum(word.upos != "PUNCT" for word in block.words)
     if not lengths[0] <= length <= lengths[1]:

@@ -1,6 +1,6 @@
 """A greedy part-of-speech tagger: an averaged perceptron over words, affixes, shapes, neighbours and previous tags.
 
-It is no part of headwise's models: what checks the phrasebook should know nothing but the published treebank.
+It does not use the models of headwise, so that its checks depend only on the published treebank.
 """
 
 import random
@@ -17,7 +17,7 @@ _EPOCHS = 8
 
 @dataclass(frozen=True)
 class Guess:
-    """What the tagger makes of one word.
+    """The prediction for one word.
 
     Attributes:
         tag: The best tag.
@@ -28,7 +28,7 @@ class Guess:
     scores: dict[str, float]
 
     def margin(self, other: str) -> float:
-        """By how much the best tag beats another."""
+        """The score of the best tag minus that of another tag."""
         return self.scores[self.tag] - self.scores.get(other, 0.0)
 
 
@@ -36,7 +36,7 @@ class Tagger:
     """An averaged perceptron; `train` makes one.
 
     Attributes:
-        tags: The tags it knows.
+        tags: The known tags.
         weights: Feature -> tag -> weight.
     """
 
@@ -45,7 +45,7 @@ class Tagger:
         self.weights: dict[str, dict[str, float]] = {}
 
     def guess(self, features: Sequence[str]) -> Guess:
-        """The best tag of a word with these features; among equals the first."""
+        """The best tag of a word with these features; the first of equal ones."""
         scores = dict.fromkeys(self.tags, 0.0)
         for feature in features:
             for tag, weight in self.weights.get(feature, {}).items():
@@ -62,7 +62,7 @@ class Tagger:
 
 
 def word_features(words: Sequence[str]) -> list[list[str]]:
-    """The features of each word that the tags before it do not change; the word in small letters comes first."""
+    """The features of each word that do not depend on previous tags; the first one is the word in lower case."""
     lower = [_EDGE[0], _EDGE[0], *(word.lower() for word in words), _EDGE[1], _EDGE[1]]
     found = []
     for place, word in enumerate(words):
@@ -83,9 +83,9 @@ def history_features(own: str, before: tuple[str, str]) -> list[str]:
 
 
 def shape(word: str) -> str:
-    """What a word looks like: the Unicode categories of its characters, repetitions left out.
+    """The shape of a word: the Unicode categories of its characters, without repetitions.
 
-    Punctuation is all one kind, so that marks a treebank happens not to use (؟ or “) are not unknown words.
+    All punctuation has one category, so that marks that are missing in a treebank (؟ or “) are not unknown words.
     """
     kinds = [category if (category := unicodedata.category(sign))[0] == "L" else category[0] for sign in word]
     return "".join(kind for kind, _ in groupby(kinds))
@@ -96,14 +96,14 @@ def train(sentences: Sequence[Tagged], seed: int = 0) -> Tagger:
 
     Args:
         sentences: Words and tags of each sentence.
-        seed: For the order of the sentences.
+        seed: Seed of the order of the sentences.
 
     Returns:
-        The tagger, its weights averaged over all steps.
+        The tagger with weights averaged over all steps.
     """
     tagger = Tagger(sorted({tag for _, tags in sentences for tag in tags}))
     prepared = [(word_features(words), tags) for words, tags in sentences]
-    # The mean of a weight is its last value less every change times the share of steps that were over by then.
+    # The mean of a weight is its last value minus every change times the share of steps before that change.
     late: dict[tuple[str, str], float] = defaultdict(float)
     order, step = random.Random(seed), 0
     for _ in range(_EPOCHS):
