@@ -1,4 +1,4 @@
-"""The engine: the value of many rows of gates and example, fast and counted."""
+"""The engine: computes the values of many rows of gates and example, and counts their cost."""
 
 from headwise.engine.base import Engine, EngineFactory, EngineSettings, Flips, Gradients, Values
 from headwise.engine.cost import EngineCost

@@ -1,4 +1,4 @@
-"""The engine's protocol: what rows are worth, a row being gates and an example. Every answer carries its own cost."""
+"""The engine's protocol: the values of rows, where a row is gates and an example. Every result includes its cost."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from headwise.games.base import Game
 from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap
 
-#: Gates of rows, (rows, players): booleans (on or off), or real numbers, which multiply what a player adds.
+#: Gates of rows, (rows, players): booleans (on or off), or real numbers that multiply a player's output.
 Gates = Tensor | NDArray[np.bool_] | NDArray[np.floating]
 #: Numbers of examples or players.
 Index = Tensor | NDArray[np.int64]
@@ -24,13 +24,13 @@ Index = Tensor | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How an engine works; none of it changes its values.
+    """Settings of an engine. Except for the precision of `bfloat16`, they do not change its values.
 
     Attributes:
-        token_budget: Most padded tokens in one batch; None for a default that depends on the device.
-        memory_limit: Most bytes that the activations of a batch may take.
-        reuse_prefixes: Rows that share an example and the gates of the lower layers share those layers' work.
-        bfloat16: Compute in bfloat16 where that is safe (autocast): faster on most devices, and less exact.
+        token_budget: Maximum number of padded tokens in a batch; None for a default that depends on the device.
+        memory_limit: Maximum number of bytes of the activations of a batch.
+        reuse_prefixes: Compute layers only once for rows with the same example and the same gates up to that layer.
+        bfloat16: Compute in bfloat16 with autocast: faster on most devices, but less exact.
     """
 
     token_budget: int | None = None
@@ -45,7 +45,7 @@ class Values:
 
     Attributes:
         values: Value of each row, (rows,), or (rows, statistics) for games of several statistics.
-        cost: What they cost.
+        cost: Their cost.
     """
 
     values: Tensor
@@ -59,7 +59,7 @@ class Gradients:
     Attributes:
         values: Value of each row, (rows,).
         gradients: Derivative of each value with respect to every player's gate, (rows, players).
-        cost: What they cost.
+        cost: Their cost.
     """
 
     values: Tensor
@@ -73,8 +73,8 @@ class Flips:
 
     Attributes:
         base: Value of each base, (bases,) or (bases, statistics).
-        flipped: Value of each flip, (bases, flips) or (bases, flips, statistics); NaN where there was none.
-        cost: What they cost.
+        flipped: Value of each flip, (bases, flips) or (bases, flips, statistics); NaN for an index of -1.
+        cost: Their cost.
     """
 
     base: Tensor
@@ -83,7 +83,7 @@ class Flips:
 
 
 class Engine(Protocol):
-    """Answers one question: what is this example worth under these gates?"""
+    """Computes the value of examples under gates."""
 
     def values(self, gates: Gates, index: Index) -> Values:
         """The values of rows.
@@ -109,26 +109,26 @@ class Engine(Protocol):
         Args:
             bases: The bases, boolean, (bases, players).
             index: The example of each base, (bases,).
-            players: Which players to flip, one at a time, (bases, flips); -1 for none.
+            players: The players to flip, one at a time, (bases, flips); -1 for no flip.
         """
 
     @property
     def flip_units(self) -> NDArray[np.float64]:
-        """What the flip of each player costs in addition to its base, in one batch, (players,)."""
+        """Cost of the flip of each player in addition to its base, in one batch, in units, (players,)."""
 
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
-        """The most units that one call may cost: a bound, never an estimate.
+        """An upper bound on the units that one call may cost.
 
         Args:
             rows: Number of rows.
-            shared: What the rows cost if all of them are in one batch, where that is known: the number of bases plus
-                the `flip_units` of all flips, for instance. None if nothing is known about shared work.
-            gradients: Whether the call is to `gradients`, not to `values` or `flips`.
+            shared: The cost of the rows if all of them are in one batch, if known: for instance, the number of bases
+                plus the `flip_units` of all flips. None if it is not known.
+            gradients: Whether the call is to `gradients` instead of `values` or `flips`.
         """
 
 
 class EngineFactory(Protocol):
-    """What makes an engine for a game: `LocalEngine` is one."""
+    """Creates an engine for a game; `LocalEngine` is a factory."""
 
     def __call__(
         self,
@@ -139,14 +139,14 @@ class EngineFactory(Protocol):
         players: PlayerSet | None = None,
         settings: EngineSettings | None = None,
     ) -> Engine:
-        """An engine for a game."""
+        """Create an engine."""
 
 
 def check_rows(gates: Gates, index: Index, players: int, examples: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Gates and example numbers of rows as arrays: gates as float32 if they are real numbers, else as booleans.
+    """Gates and example numbers of rows as arrays: real gates as float32, other gates as booleans.
 
     Raises:
-        HeadwiseError: They do not fit one another, the players or the examples.
+        HeadwiseError: They do not fit each other, the players or the examples.
     """
     given = torch.as_tensor(gates).detach().cpu()
     found = given.float().numpy() if given.is_floating_point() else given.numpy().astype(bool)
@@ -154,14 +154,14 @@ def check_rows(gates: Gates, index: Index, players: int, examples: int) -> tuple
     if found.shape != (len(numbers), players):
         raise HeadwiseError(f"masks of shape {found.shape} do not fit {len(numbers)} rows of {players} players")
     if not np.isfinite(found).all():
-        raise HeadwiseError("a gate is NaN or infinite: gates are booleans or finite real numbers")
+        raise HeadwiseError("a gate is NaN or infinite: gates must be booleans or finite real numbers")
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < examples):
         raise HeadwiseError(f"the examples are numbered 0 to {examples - 1}, not {numbers.max()}")
     return found, numbers
 
 
 def value_flips(engine: Engine, bases: Gates, index: Index, players: Index) -> Flips:
-    """`Engine.flips` by a single call to `Engine.values`, which shares the work of a base with its flips.
+    """`Engine.flips` by a single call to `Engine.values`, which computes shared layers once.
 
     Raises:
         HeadwiseError: The bases are not boolean.

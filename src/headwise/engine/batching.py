@@ -1,4 +1,4 @@
-"""Packing rows into batches: like lengths together, rows of one example side by side, within a budget of tokens."""
+"""Pack rows into batches within a budget of tokens: similar lengths together, rows of one example adjacent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -12,11 +12,11 @@ from torch import Tensor
 from headwise.engine.prefix import Level
 from headwise.tasks.encoding import Batch, split_batches
 
-#: A batch with this many tokens keeps the device busy: it takes no rows that bring its padding above this share.
+#: A batch of this size keeps the device busy, so it takes no more rows that would raise its padding above this share.
 ENOUGH_TOKENS = 512
 MOST_PADDING = 0.03
 
-#: Arrays of a batch that have one entry for each label rather than for each row.
+#: Arrays of a batch that have one entry per label instead of one per row.
 _OF_LABELS = ("rows", "positions", "gold", "places")
 
 
@@ -25,8 +25,8 @@ class Pack:
     """The rows of one batch.
 
     Attributes:
-        rows: Which rows, sorted by example and by gates from the lowest layer up, (rows,).
-        examples: The example of each, (rows,).
+        rows: Indices of the rows, sorted by example, then by gates from the lowest layer upwards, (rows,).
+        examples: The example of each row, (rows,).
     """
 
     rows: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Pack:
 
     @property
     def root(self) -> Level:
-        """Rows of one example as one node."""
+        """The level of the tree at which each node has all rows of one example."""
         first = np.flatnonzero(np.append(True, self.examples[1:] != self.examples[:-1]))
         counts = np.diff(np.append(first, len(self.examples)))
         node = np.repeat(np.arange(len(first)), counts)
@@ -52,10 +52,10 @@ def pack_rows(
 
     Args:
         gates: The gates of each row, boolean or real, (rows, players).
-        depths: The first layer that each player touches, (players,).
+        depths: The first layer that each player affects, (players,).
         examples: The example of each row, (rows,).
-        lengths: Tokens of each example, (examples,).
-        token_budget: Most padded tokens of a batch; a row longer than it is a batch of its own.
+        lengths: Number of tokens of each example, (examples,).
+        token_budget: Maximum number of padded tokens of a batch. A longer row is a batch by itself.
     """
     order = np.lexsort((*_gate_keys(gates[:, np.argsort(depths, kind="stable")]), examples, -lengths[examples]))
     for part in split_batches(lengths[examples[order]], token_budget, MOST_PADDING, ENOUGH_TOKENS):
@@ -63,11 +63,11 @@ def pack_rows(
 
 
 def fewest_rows(token_budget: int, longest: int) -> int:
-    """The fewest rows of any batch of `pack_rows` but the last.
+    """The minimum number of rows of any batch of `pack_rows` except the last.
 
     Args:
-        token_budget: Most padded tokens of a batch.
-        longest: Tokens of the longest example.
+        token_budget: Maximum number of padded tokens of a batch.
+        longest: Number of tokens of the longest example.
 
     Example:
         >>> fewest_rows(2048, longest=40), fewest_rows(100, longest=40), fewest_rows(30, longest=40)
@@ -77,26 +77,26 @@ def fewest_rows(token_budget: int, longest: int) -> int:
 
 
 def _gate_keys(gates: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Keys for `np.lexsort`, the last the most significant: rows sorted by them are sorted by their gates."""
+    """Keys for `np.lexsort` that sort rows by their gates; the last key is the most significant."""
     if gates.dtype == bool:
-        return tuple(np.packbits(gates, axis=1).T[::-1])  # eight gates a key
+        return tuple(np.packbits(gates, axis=1).T[::-1])  # eight gates per key
     _, rank = np.unique(gates, axis=0, return_inverse=True)
     return (rank.ravel(),)
 
 
 def take_rows(batch: Batch, index: Tensor) -> Batch:
-    """A batch of a batch's rows, any of them any number of times.
+    """Select rows of a batch; rows may be repeated.
 
     Args:
         batch: The batch.
-        index: Which of its rows, in what order, (new rows,).
+        index: Indices of the rows, in the order of the result, (new rows,).
     """
     counts = torch.bincount(batch.rows, minlength=len(batch.index))  # labels of each row
     first = counts.cumsum(0) - counts
     wanted = counts[index]
     rows = torch.repeat_interleave(torch.arange(len(index)), wanted)
     within = torch.arange(len(rows)) - (wanted.cumsum(0) - wanted)[rows]
-    labels = first[index][rows] + within  # labels of a batch lie row by row
+    labels = first[index][rows] + within  # labels of a batch are sorted by row
     changed = {name: getattr(batch, name)[labels] for name in _OF_LABELS if name != "rows"} | {"rows": rows}
     for each in fields(batch):
         if each.name not in (*_OF_LABELS, "extra"):

@@ -1,4 +1,4 @@
-"""What work costs, counted and not timed: layer passes, tokens, floating-point operations."""
+"""Cost of computations, counted instead of timed: layer passes, tokens, floating-point operations."""
 
 import math
 from dataclasses import dataclass, fields
@@ -15,17 +15,17 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EngineCost:
-    """What an engine has done for an answer.
+    """The cost of a result of an engine.
 
     Attributes:
-        rows: Rows valued.
-        units: Passes of one example through the whole model: layer passes divided by layers. A gradient is two: its
-            backward pass costs as much as its forward pass, since weights need none.
-        examples: Examples embedded.
+        rows: Number of rows.
+        units: Passes of one example through the whole model: layer passes divided by layers. A gradient is two units:
+            its backward pass costs as much as its forward pass, since there are no gradients of weights.
+        examples: Number of embedded examples.
         layer_passes: Passes of one example through one layer.
-        tokens: Tokens that went through layers, divided by layers.
-        padding: Padding that went with them, in the same measure.
-        flops: Floating-point operations on tokens, padding left out.
+        tokens: Tokens processed by layers, divided by layers.
+        padding: Padding processed by layers, divided by layers.
+        flops: Floating-point operations on tokens, without padding.
         seconds: Time in the model.
 
     Example:
@@ -47,18 +47,18 @@ class EngineCost:
 
     @property
     def padding_share(self) -> float:
-        """Share of the tokens that went through layers that were padding."""
+        """Share of padding in all tokens processed by layers."""
         return self.padding / max(1e-9, self.tokens + self.padding)
 
 
 @dataclass(frozen=True)
 class LayerWork:
-    """What one layer does for a token.
+    """The operations of one layer per token.
 
     Attributes:
         decoder: Whether it runs on the decoder's tokens.
-        weights: Weights that each of its own tokens meets.
-        source_weights: Weights that each token of the encoder meets (keys and values of cross-attention).
+        weights: Weights applied to each of its own tokens.
+        source_weights: Weights applied to each token of the encoder (keys and values of cross-attention).
         width: Features of its self-attention, over all heads.
         cross_width: Features of its cross-attention.
     """
@@ -70,7 +70,7 @@ class LayerWork:
     cross_width: int
 
     def flops(self, own: Lengths, source: Lengths) -> float:
-        """Operations for sequences with these numbers of tokens, each with a source of its own number."""
+        """Number of operations for sequences with these lengths and these source lengths."""
         own, source = own.astype(np.float64), source.astype(np.float64)
         linear = 2 * (self.weights * own + self.source_weights * source)
         attention = 4 * (self.width * own * own + self.cross_width * own * source)
@@ -78,7 +78,7 @@ class LayerWork:
 
 
 def work_of(model: Any, heads: HeadMap) -> tuple[LayerWork, ...]:
-    """What each layer of a model does, in the order in which layers run."""
+    """The operations of each layer of a model, in the order in which layers run."""
     base = base_model(model)
     found = []
     for layer in heads.layers:
@@ -108,7 +108,7 @@ def work_of(model: Any, heads: HeadMap) -> tuple[LayerWork, ...]:
 
 
 def head_weights(model: Any, heads: HeadMap) -> int:
-    """Weights of the linear maps outside the layers: poolers, classifiers, the output vocabulary."""
+    """Number of weights of linear layers outside the transformer layers: poolers, classifiers, output vocabulary."""
     base = base_model(model)
     return _linear_weights(base) - sum(_linear_weights(base.get_submodule(layer.path)) for layer in heads.layers)
 
@@ -118,5 +118,5 @@ def _linear_weights(module: nn.Module) -> int:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether a module is a linear map of its own, not one that PEFT has put around another."""
+    """Whether a module is a plain linear layer, not a PEFT wrapper."""
     return isinstance(module, nn.Linear) or is_transposed(module)

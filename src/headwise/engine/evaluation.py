@@ -1,4 +1,4 @@
-"""Measuring models: on examples, and under many masks at once, by the metric of their task."""
+"""Evaluate models on examples by the metric of their task, also under many masks at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,11 +38,11 @@ from headwise.tasks.translation import TranslationTask, evaluate_translation
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a model was measured by in one language.
+    """The results of a model in one language.
 
     Attributes:
-        results: One result for each metric, the main one first.
-        signatures: How metrics were computed, by their names, for metrics that have variants.
+        results: One result per metric, the main one first.
+        signatures: Signatures by metric name, for metrics that have variants.
     """
 
     results: tuple[Evaluation, ...]
@@ -79,8 +79,8 @@ def measure(
         task: A task of `headwise.tasks.dispatch.task_of`.
         examples: The examples.
         tokenizer: The model's tokenizer.
-        language: Their language, or pair of languages (`en-zh`): the tokenisation of BLEU depends on it.
-        progress: Called with the number of examples that were done since the last call.
+        language: Their language, or pair of languages (`en-zh`), which determines the tokenisation of BLEU.
+        progress: Called with the number of examples processed since the last call.
     """
     match task:
         case TranslationTask():
@@ -93,7 +93,7 @@ def measure(
         case Task():
             measured = evaluate(model, task, examples, tokenizer)
         case _:
-            raise HeadwiseError(f"there is no way to measure the task {task.name!r}")
+            raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     if progress is not None:
         progress(len(examples))
     return Measurement((measured,))
@@ -101,11 +101,11 @@ def measure(
 
 @dataclass(frozen=True)
 class JudgedMasks:
-    """What examples add to a metric under masks.
+    """The statistics of examples under masks.
 
     Attributes:
-        statistics: For each mask what each of its examples adds, (examples, statistics) each.
-        cost: What it cost.
+        statistics: For each mask, the statistics of its examples, (examples, statistics) each.
+        cost: Their cost.
     """
 
     statistics: tuple[Array, ...]
@@ -116,8 +116,8 @@ class JudgedMasks:
 class MaskJudge:
     """Measures a model under masks on one set of examples, which are encoded once.
 
-    Labels are answered by the engine: rows of all masks go through the model together and share the layers below their
-    first difference. Texts (translations, perplexity) are measured one mask after the other.
+    Labels are predicted by the engine: rows of all masks run together and share the layers below their first
+    difference. Texts (translations, perplexity) are measured for one mask after the other.
 
     Attributes:
         model: The model.
@@ -126,7 +126,7 @@ class MaskJudge:
         examples: The examples.
         tokenizer: The model's tokenizer.
         language: Language of the examples, or pair of languages.
-        settings: How the engine works.
+        settings: Settings of the engine.
     """
 
     model: Any
@@ -139,7 +139,7 @@ class MaskJudge:
 
     @property
     def metric(self) -> CorpusMetric:
-        """The metric that statistics belong to: the main one of the task."""
+        """The metric of the statistics: the main metric of the task."""
         match self.task:
             case TranslationTask():
                 return _for_language(self.task, self.language).metrics[0]
@@ -147,7 +147,7 @@ class MaskJudge:
                 return Perplexity()
             case Task():
                 return self.task.metric
-        raise HeadwiseError(f"there is no way to measure the task {self.task.name!r}")
+        raise HeadwiseError(f"the task {self.task.name!r} cannot be measured")
 
     @cached_property
     def encoded(self) -> ExampleSet:
@@ -155,11 +155,11 @@ class MaskJudge:
         return encode_examples(self.task, self.examples, self.tokenizer)
 
     def measure(self, masks: Sequence[HeadMask], only: Sequence[Sequence[int]] | None = None) -> JudgedMasks:
-        """What examples add to the metric under masks.
+        """The statistics of examples under masks.
 
         Args:
             masks: The masks, of any kinds.
-            only: For each mask the numbers of the examples to measure; None for all examples under every mask.
+            only: For each mask, the numbers of the examples to measure; None for all examples under every mask.
 
         Raises:
             MaskMismatchError: A mask belongs to another model.
@@ -174,7 +174,7 @@ class MaskJudge:
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
 
     def _answered(self, task: Task, masks: Sequence[HeadMask], chosen: Sequence[Any]) -> JudgedMasks:
-        """Labels under masks, all rows in one call to the engine."""
+        """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
         gates = np.ones((len(masks), len(players)), dtype=bool)
         for row, mask in enumerate(masks):
@@ -187,7 +187,7 @@ class MaskJudge:
         return JudgedMasks(tuple(statistics[: len(masks)]), found.cost)
 
     def _generated(self, mask: HeadMask, index: Any) -> Array:
-        """Texts under one mask."""
+        """Statistics of texts under one mask."""
         examples = [self.examples[place] for place in index]
         with gated(self.model, mask, heads=self.heads):
             return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
@@ -198,5 +198,5 @@ def _for_language(task: TranslationTask, language: str) -> TranslationTask:
 
 
 def _no_heads(model: Any) -> HeadMap:
-    """A map without heads, for an engine that runs a model as it is; with no sites, the family is not looked at."""
+    """A map without heads, for an engine that runs a model without gates; the family is not used."""
     return HeadMap(type(model).__name__, FAMILIES[0], (), (), (), None)

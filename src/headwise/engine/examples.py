@@ -1,4 +1,4 @@
-"""The examples of a game: encoded once, with what every batch needs at hand as arrays."""
+"""The examples of a game: encoded once, with arrays that every batch needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ExampleSet:
         task: The task.
         encoded: The examples in tokens.
         pad_id: The padding token.
-        cut: How many of them were longer than the task takes, and were cut.
+        cut: Number of examples that were cut because they were too long for the task.
     """
 
     task: AnyTask
@@ -36,26 +36,26 @@ class ExampleSet:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens that the encoder, or the only stack, reads, (examples,)."""
+        """Number of input tokens of the encoder, or of the only stack, (examples,)."""
         return np.array([len(each.ids) for each in self.encoded], dtype=np.int64)
 
     @cached_property
     def target_lengths(self) -> NDArray[np.int64]:
-        """Tokens that the decoder of a sequence-to-sequence model reads, (examples,); 0 for other models."""
+        """Number of input tokens of the decoder of a sequence-to-sequence model, (examples,); 0 for other models."""
         return np.array([len(getattr(each, "target", ())) for each in self.encoded], dtype=np.int64)
 
     @cached_property
     def counts(self) -> Tensor:
-        """Labels of each example, (examples,)."""
+        """Number of labels of each example, (examples,)."""
         return torch.tensor([len(each.gold) for each in self.encoded])
 
     @cached_property
     def gold(self) -> Tensor:
-        """The labels of all examples, one after the other, (labels,)."""
+        """The labels of all examples, concatenated, (labels,)."""
         return torch.tensor([label for each in self.encoded for label in each.gold])
 
     def gold_of(self, index: Tensor) -> Tensor:
-        """The labels of some examples, one after the other, (labels,)."""
+        """The labels of some examples, concatenated, (labels,)."""
         counts = self.counts[index]
         rows = torch.repeat_interleave(torch.arange(len(index)), counts)
         within = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]

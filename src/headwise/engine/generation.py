@@ -1,4 +1,4 @@
-"""Values of written texts: every distinct row is written once, under its own gates."""
+"""Values of generated texts: the text of every distinct row is generated once, under its own gates."""
 
 from typing import Any, cast
 
@@ -25,15 +25,15 @@ def generate_rows(
     on: NDArray[Any],
     index: NDArray[np.int64],
 ) -> tuple[Tensor, int]:
-    """The statistics of rows, (rows, statistics), and how many distinct rows were written.
+    """The statistics of rows, (rows, statistics), and the number of distinct rows.
 
     Raises:
-        HeadwiseError: The task does not write, or the players are of several kinds.
+        HeadwiseError: The task is not translation, or the players are of several kinds.
     """
     if not isinstance(examples.task, TranslationTask):
         raise HeadwiseError(f"the game {game.name!r} needs the task 'translation', not {examples.task.name!r}")
     if len(players.owners) > 1:
-        raise HeadwiseError("written texts take players of one kind: heads, ffn or layers")
+        raise HeadwiseError("generated texts need players of one kind: heads, ffn or layers")
     keys = np.concatenate([index[:, None], np.packbits(on, axis=1) if on.dtype == bool else on], axis=1)
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     ((kind, gates),) = players.gates(torch.from_numpy(on[first])).items()

@@ -1,4 +1,4 @@
-"""The engine on one machine: the values of many rows of gates and example."""
+"""The engine on one machine."""
 
 import math
 import time
@@ -36,11 +36,11 @@ class LocalEngine:
 
     Args:
         model: A transformers model, or a PEFT model around one.
-        heads: Its head map; None to find it.
-        game: What a row is worth.
+        heads: Its head map; found by `find_heads` if None.
+        game: The game that defines the value of a row.
         examples: The examples.
-        players: What gates belong to; by default each head is a player.
-        settings: How to work.
+        players: The players; by default each head is a player.
+        settings: The settings.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LocalEngine:
     def gradients(self, gates: Gates, index: Index) -> Gradients:
         """The values of rows and their gradients; see `Engine.gradients`."""
         if isinstance(self.game, GenerationGame) or not self.game.differentiable:
-            raise HeadwiseError(f"the game {self.game.name!r} has no gradient: take 'probability' or 'log-likelihood'")
+            raise HeadwiseError(f"the game {self.game.name!r} has no gradient: use 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
         with self._evaluating(), _frozen(self.model):
@@ -97,42 +97,42 @@ class LocalEngine:
         return Gradients(self._numbers(values, index), self._numbers(gradients, index), cost)
 
     def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
-        """The values of bases and of their flips: a flip runs only the layers from its player's upward."""
+        """The values of bases and of their flips: a flip runs only the layers from its player upwards."""
         return value_flips(self, bases, index, players)
 
     @property
     def flip_units(self) -> NDArray[np.float64]:
-        """What the flip of each player costs in addition to its base: the layers from its own upward, (players,)."""
+        """Cost of the flip of each player in addition to its base: the layers from the player upwards, (players,)."""
         found: NDArray[np.float64] = 1 - self._depths / len(self.heads.layers)
         return found
 
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
-        """The most units that one call may cost; see `Engine.most_units`."""
+        """An upper bound on the units that one call may cost; see `Engine.most_units`."""
         if gradients:
             return 2.0 * rows
         if shared is None or isinstance(self.game, GenerationGame) or not self.settings.reuse_prefixes:
             return float(rows)
-        # Rows of one example are neighbours, in the order of their prefixes. So a batch that starts among the rows of
-        # one example computes at most one whole row again.
+        # Rows of one example are adjacent and sorted by their prefixes. A batch that starts between rows of one example
+        # therefore computes at most one whole row again.
         batches = math.ceil(rows / fewest_rows(self._token_budget(), int(self._lengths.max())))
         return min(float(rows), shared + batches - 1)
 
     def _numbers(self, found: Tensor, index: NDArray[np.int64]) -> Tensor:
-        """What was found, (rows, …), if all of it is finite: a single NaN would spoil every score that it enters."""
+        """The results, (rows, …), if all are finite: a single NaN would invalidate every score that it enters."""
         finite = torch.isfinite(found if found.dim() > 1 else found[:, None]).all(1)
         if not finite.all():
-            way_out = "go without --bfloat16, or " if self.settings.bfloat16 else ""
+            remedy = "run without --bfloat16, or " if self.settings.bfloat16 else ""
             raise HeadwiseError(
-                f"the model gives no number (NaN or infinity) on example {index[int(finite.int().argmin())]}, counted "
-                f"from 0: {way_out}look at its weights, some of which may be NaN or far too large"
+                f"the model returns NaN or infinity on example {index[int(finite.int().argmin())]}, numbered "
+                f"from 0: {remedy}check its weights, some of which may be NaN or too large"
             )
         return found
 
     def _attending(self, pack: Pack) -> AbstractContextManager[object]:
-        """How attention is computed where gradients are wanted.
+        """Selects the implementation of attention for gradients.
 
-        In bfloat16 on a CPU, PyTorch's fused attention goes backward through short rows up to ten times slower than
-        plain matrix products do.
+        In bfloat16 on a CPU, the backward pass of PyTorch's fused attention is up to ten times slower for short rows
+        than plain matrix products.
         """
         short = self.examples.lengths[pack.examples].max() < _SHORT
         plain = self.settings.bfloat16 and self._device.type == "cpu" and short
@@ -142,18 +142,18 @@ class LocalEngine:
         return check_rows(gates, index, len(self.players), len(self.examples))
 
     def packs(self, on: NDArray[Any], index: NDArray[np.int64], token_bytes: int | None = None) -> Iterator[Pack]:
-        """The batches that rows are valued in."""
+        """The batches of rows."""
         return pack_rows(on, self._depths, index, self._lengths, self._token_budget(token_bytes))
 
     def _token_budget(self, token_bytes: int | None = None) -> int:
-        """Most padded tokens of a batch, within the memory limit."""
+        """Maximum number of padded tokens of a batch, within the memory limit."""
         within = int(self.settings.memory_limit // (token_bytes or value_bytes(self.model, self.heads)))
         return min(self.settings.token_budget or _default_budget(self._device), within)
 
     def _measure(
         self, game: Game, pack: Pack, on: NDArray[Any], gates: dict[PlayerKind, Tensor], share: bool
     ) -> tuple[Tensor, EngineCost]:
-        """The statistics of a batch's rows, (rows, statistics), and what they cost."""
+        """The statistics of a batch's rows, (rows, statistics), and their cost."""
         start = time.perf_counter()
         device, root = self._device, pack.root
         once = pack.examples[root.first.numpy()]
@@ -175,14 +175,14 @@ class LocalEngine:
             self.examples.gold_of(rows).to(device),
         )
         measured = game.measure(answers)
-        if (unknown := answers.logits.isnan().any(-1)).any():  # to accuracy, NaN is an answer like any other
+        if (unknown := answers.logits.isnan().any(-1)).any():  # argmax, as in accuracy, hides NaN
             measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
         return measured, self._count(pack, levels, root, logits, time.perf_counter() - start, measured.requires_grad)
 
     def _count(
         self, pack: Pack, levels: list[Level], root: Level, logits: Tensor, seconds: float, backward: bool
     ) -> EngineCost:
-        """What a batch cost."""
+        """The cost of a batch."""
         source, target = self.examples.lengths[pack.examples], self.examples.target_lengths[pack.examples]
         if not levels:  # layers are not known: a row is one unit
             tokens, rows = float(source.sum()), len(pack.rows)
@@ -210,7 +210,7 @@ class LocalEngine:
         )
 
     def _generated(self, game: GenerationGame, on: NDArray[Any], index: NDArray[np.int64]) -> Values:
-        """The statistics of what the model writes; a text counts as one unit."""
+        """The statistics of generated texts; a text counts as one unit."""
         start = time.perf_counter()
         with self._evaluating():
             found, written = generate_rows(self.model, self.heads, game, self.examples, self.players, on, index)
@@ -218,7 +218,7 @@ class LocalEngine:
         return Values(self._numbers(found, index), cost)
 
     def _narrowed_values(self, absent: tuple[str, ...], on: NDArray[Any], index: NDArray[np.int64]) -> Values:
-        """The values of rows that all lack some heads, by a model without them."""
+        """The values of rows in which some heads are all off, computed by a model without them."""
         if self._narrower is None or self._narrower[0] != absent:
             model, players = narrow(self.model, self.heads, self.players, absent)
             self._narrower = absent, LocalEngine(model, None, self.game, self.examples, players, self.settings)
@@ -226,7 +226,7 @@ class LocalEngine:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """The model in evaluation mode, and back in its own afterwards."""
+        """Set the model to evaluation mode, and restore its mode afterwards."""
         training = [module for module in self.model.modules() if module.training]
         self.model.eval()
         try:
@@ -242,12 +242,12 @@ class LocalEngine:
 
     @cached_property
     def _call(self) -> dict[str, bool]:
-        """What the model is called with besides its batch: caches for generation are of no use here."""
+        """Arguments of the model besides its batch: no cache, which is needed only for generation."""
         return {"use_cache": False} if any(site.stack != "encoder" for site in self.heads.sites) else {}
 
     @cached_property
     def _lengths(self) -> NDArray[np.int64]:
-        """Tokens that each example takes up in a batch, (examples,)."""
+        """Number of tokens that each example needs in a batch, (examples,)."""
         return np.maximum(self.examples.lengths, self.examples.target_lengths)
 
     @cached_property
@@ -264,13 +264,13 @@ class LocalEngine:
 
 
 def _default_budget(device: torch.device) -> int:
-    """Padded tokens of a batch: on a CPU few enough for its caches, elsewhere enough to fill the device."""
+    """Padded tokens of a batch: few enough for the caches of a CPU, or enough to fill another device."""
     return 2048 if device.type == "cpu" else 16384
 
 
 @contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
-    """No gradients for weights: half the cost of a backward pass."""
+    """Disable gradients of weights, which halves the cost of a backward pass."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     for weight in weights:
         weight.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Players: which gates are turned off together, and how deep in the model each of them is."""
+"""Players: which gates are switched off together, and at which layer of the model they are."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class PlayerSet:
     """The players of a game.
 
     Attributes:
-        names: Their names; a mask has one column for each.
+        names: Their names; a mask has one column per player.
         owners: For each kind of gate, the player that each gate belongs to, -1 for gates that are always on.
-            Kinds of which no gate belongs to a player are left out.
+            Kinds without a player's gate are omitted.
 
     Example:
         >>> players = PlayerSet(("left", "right"), {"heads": (0, 1, 1, -1)})
@@ -37,10 +37,16 @@ class PlayerSet:
         return len(self.names)
 
     def gates(self, values: Tensor) -> dict[PlayerKind, Tensor]:
-        """The gates of each kind, (rows, gates), given those of players, (rows, players)."""
+        """The gates of each kind, (rows, gates), from the gates of players, (rows, players)."""
         always = values.new_ones((len(values), 1))
         padded = torch.cat([values, always], dim=1).float()  # an owner of -1 is the last column
         return {kind: padded[:, list(owners)] for kind, owners in self.owners.items()}
+
+    @property
+    def single(self) -> bool:
+        """Whether players and heads (or blocks, or layers) correspond one to one."""
+        owners = list(self.owners.values())
+        return len(owners) == 1 and owners[0] == tuple(range(len(self)))
 
     def members(self, heads: HeadMap) -> tuple[tuple[str, ...], ...]:
         """The names of the heads, feed-forward blocks and layers that each player consists of, (players,)."""
@@ -52,7 +58,7 @@ class PlayerSet:
         return tuple(map(tuple, found))
 
     def collect(self, gradients: Mapping[PlayerKind, Tensor]) -> Tensor:
-        """The gradients of players, (rows, players): of each the sum over its gates."""
+        """The gradients of players, (rows, players): the sum over the gates of each player."""
         rows, device = next((len(each), each.device) for each in gradients.values())
         found = torch.zeros(rows, len(self) + 1, device=device)
         for kind, owners in self.owners.items():
@@ -62,13 +68,13 @@ class PlayerSet:
 
 
 def players_of(heads: HeadMap, kind: PlayerKind = "heads") -> PlayerSet:
-    """Every head, feed-forward block or layer a player of its own."""
+    """One player per head, feed-forward block or layer."""
     names = heads.players(kind)
     return PlayerSet(names, {kind: tuple(range(len(names)))})
 
 
 def players_of_kinds(heads: HeadMap, kinds: Collection[PlayerKind]) -> PlayerSet:
-    """Every gate of several kinds as a player.
+    """One player per gate of several kinds.
 
     Args:
         heads: The model's head map.
@@ -84,7 +90,7 @@ def players_of_kinds(heads: HeadMap, kinds: Collection[PlayerKind]) -> PlayerSet
 
 
 def kv_groups(heads: HeadMap) -> PlayerSet:
-    """The heads that share a key-value head are one player, as in `decoder.3.kv1`."""
+    """One player per key-value head: all heads that share it, named as in `decoder.3.kv1`."""
     names: list[str] = []
     owners: list[int] = []
     for site in heads.sites:
@@ -97,11 +103,11 @@ def kv_groups(heads: HeadMap) -> PlayerSet:
 
 
 def players_from_groups(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> PlayerSet:
-    """Any grouping: each player holds the heads, blocks or layers of a list, whatever their kinds.
+    """One player per group of heads, blocks or layers; a group may have members of several kinds.
 
     Args:
         heads: The model's head map.
-        groups: For each player's name the names of its members; what is in no group is always on.
+        groups: For each player's name, the names of its members. Gates in no group are always on.
 
     Raises:
         HeadwiseError: A member does not exist, or is in two groups.
@@ -116,12 +122,12 @@ def players_from_groups(heads: HeadMap, groups: Mapping[str, Sequence[str]]) -> 
         kind: tuple(owner.pop(name, -1) for name in heads.players(kind)) for kind in GATE_KINDS
     }
     if owner:
-        raise HeadwiseError(f"{next(iter(owner))} is no head, feed-forward block or layer of {heads.model}")
+        raise HeadwiseError(f"{next(iter(owner))} is not a head, feed-forward block or layer of {heads.model}")
     return PlayerSet(tuple(groups), {kind: found for kind, found in owners.items() if max(found, default=-1) >= 0})
 
 
 def depths_of(heads: HeadMap, players: PlayerSet) -> NDArray[np.int64]:
-    """For each player the first layer that it touches, in the order in which layers run, (players,)."""
+    """For each player, the first layer that it affects, in the order in which layers run, (players,)."""
     place = {(layer.stack, layer.layer): index for index, layer in enumerate(heads.layers)}
     found = np.full(len(players), len(heads.layers), dtype=np.int64)
     for kind, owners in players.owners.items():

@@ -1,12 +1,12 @@
-"""Shared prefixes: rows of one example whose masks agree in the lower layers go through those layers as one.
+"""Shared prefixes: layers run once for rows of one example whose masks are equal up to that layer.
 
-The rows of a batch form a tree. At each layer its nodes are the distinct (example, masks of the layers so far); a
-layer runs once for each node, and a node's output is copied for the nodes that part from it at the next layer. So
-nothing is computed twice, nothing is kept from layer to layer but the current states, and any set of rows profits:
-flips of a base, chains down a permutation, one mask for many examples.
+The rows of a batch form a tree. Its nodes at a layer are the distinct pairs of an example and the masks of the layers
+so far. A layer runs once per node, and a node's output is copied for its child nodes at the next layer. So nothing is
+computed twice, and only the current states are stored. Any set of rows benefits: flips of a base, chains of a
+permutation, one mask for many examples.
 
-Outside the layers (embeddings, masks of attention, pooling, classifier) the model sees every row, so that any task
-head works. All of it is done by hooks on the layers that go when the context ends.
+Outside the layers (embeddings, attention masks, pooling, classifier) the model processes every row, so that any task
+head works. This is implemented by hooks on the layers, which are removed when the context ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from headwise.gates import Rows, attach_gates
 from headwise.heads import HeadMap, PlayerKind, base_model
 
-#: What layers are given that has no axis of rows.
+#: Inputs of layers without an axis of rows.
 _NO_ROWS = frozenset({"rel_embeddings", "relative_pos"})
 
 
@@ -31,8 +31,8 @@ class Level:
     """The nodes at one layer.
 
     Attributes:
-        first: A row of each node, (nodes,).
-        parent: The node of the layer before that each node comes from, (nodes,).
+        first: The first row of each node, (nodes,).
+        parent: The parent of each node at the layer before, (nodes,).
         node: The node of each row, (rows,).
     """
 
@@ -42,7 +42,7 @@ class Level:
 
     @property
     def nodes(self) -> int:
-        """How many there are."""
+        """Number of nodes."""
         return len(self.first)
 
 
@@ -53,10 +53,10 @@ def find_levels(
 
     Args:
         gates: The gates, boolean or real, (rows, players), sorted by example, then by players from the lowest layer.
-        depths: The first layer that each player touches, (players,).
-        layers: How many layers the model has.
+        depths: The first layer that each player affects, (players,).
+        layers: Number of layers of the model.
         examples: The example of each row, (rows,).
-        share: Off, every row is a node of its own at every layer.
+        share: Share nodes between rows. If False, every row is a separate node at every layer.
     """
     rows = len(examples)
     if not share:
@@ -78,14 +78,14 @@ def find_levels(
 def run_as_tree(
     model: nn.Module, heads: HeadMap, gates: Mapping[PlayerKind, Tensor], levels: Sequence[Level], examples: Level
 ) -> Iterator[None]:
-    """Let a model run a batch as a tree, every row under its own gates.
+    """Make a model run a batch as a tree, with every row under its own gates.
 
     Args:
-        model: The model; its inputs have all rows.
+        model: The model; its inputs contain all rows.
         heads: Its head map.
         gates: The gates of each kind, (rows, gates).
         levels: The tree, from `find_levels`.
-        examples: The tree's root: rows of one example are one node.
+        examples: The root of the tree, at which all rows of one example are one node.
     """
     base = base_model(model)
     tree = _Tree(levels, len(levels[0].node))
@@ -106,13 +106,13 @@ def run_as_tree(
 
 
 class _Tree:
-    """The levels, and the one that is running."""
+    """The levels, and the depth of the layer that is running."""
 
     def __init__(self, levels: Sequence[Level], rows: int) -> None:
         self.levels, self.rows, self.depth = levels, rows, 0
 
     def take(self, tensor: Tensor, index: Tensor) -> Tensor:
-        """Rows of a tensor; the tensor itself where nothing changes."""
+        """Rows of a tensor; the tensor itself if nothing changes."""
         if len(index) == len(tensor) == self.rows:
             return tensor
         return tensor.index_select(0, index.to(tensor.device))
@@ -133,7 +133,7 @@ class _NodeRows(Rows):
 
 
 class _Enter:
-    """Turns the inputs of a layer, which have all rows or the nodes of the layer before, into its own nodes."""
+    """Converts the inputs of a layer, which have all rows or the nodes of the layer before, to its nodes."""
 
     def __init__(self, tree: _Tree, depth: int, first_of_stack: bool) -> None:
         self.tree, self.depth, self.first_of_stack = tree, depth, first_of_stack
@@ -160,7 +160,7 @@ class _Enter:
 
 
 class _Leave:
-    """Gives every row the output of its node."""
+    """Copies the output of each node to its rows."""
 
     def __init__(self, tree: _Tree, depth: int) -> None:
         self.tree, self.depth = tree, depth
@@ -173,7 +173,7 @@ class _Leave:
 
 
 def _embeddings(base: Any) -> list[nn.Module]:
-    """The modules that turn tokens into vectors: where there is a module for all of it, that one."""
+    """The modules that embed tokens: the `embeddings` module if there is one, else the embedding layers."""
     size = base.get_input_embeddings().weight.shape[0]
     found: dict[str, nn.Module] = {}
     for name, module in base.named_modules():
@@ -186,7 +186,7 @@ def _embeddings(base: Any) -> list[nn.Module]:
 
 @contextmanager
 def _embed_once(module: nn.Module, examples: Level) -> Iterator[None]:
-    """Let a module see one row of each example, and give its output to all."""
+    """Run a module on one row per example, and copy its output to all rows."""
     rows = len(examples.node)
 
     def narrow(value: Any) -> Any:

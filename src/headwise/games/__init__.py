@@ -1,4 +1,4 @@
-"""Games: what a coalition of players is worth."""
+"""Games: they define the value of a coalition of players."""
 
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
-    """The game of a name.
+    """The game with this name.
 
     Args:
         name: One of `GAMES`.

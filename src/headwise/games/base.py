@@ -1,4 +1,4 @@
-"""What a coalition is worth: a game turns the model's answers for a row into numbers."""
+"""The interface of games: a game computes statistics of a row from the model's answers."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,10 +12,10 @@ __all__ = ["Answers", "Array", "Game", "MeanGame", "log_probabilities"]
 
 
 class Game(Protocol):
-    """A way to value rows.
+    """Defines the value of rows.
 
-    Every row gives a few statistics. A game of one statistic is a mean over examples; others (entity F1) are computed
-    from sums.
+    Every row has a few statistics. The value of a game with one statistic is a mean over examples. The value of other
+    games (entity F1) is computed from sums.
     """
 
     @property
@@ -28,7 +28,7 @@ class Game(Protocol):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the greatest value of a row; None if there are no bounds."""
+        """The smallest and the largest value of a row; None if there are no bounds."""
 
     @property
     def differentiable(self) -> bool:
@@ -38,12 +38,12 @@ class Game(Protocol):
         """The statistics of each row, (rows, statistics)."""
 
     def corpus(self, statistics: Array) -> float:
-        """The value of a corpus out of its examples' statistics, (examples, statistics)."""
+        """The value of a corpus from the statistics of its examples, (examples, statistics)."""
 
 
 @dataclass(frozen=True)
 class MeanGame:
-    """What games of one statistic share: a corpus is worth the mean of its examples."""
+    """Base of games with one statistic: the value of a corpus is the mean over its examples."""
 
     name: str
     bounds: tuple[float, float] | None

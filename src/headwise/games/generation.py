@@ -1,4 +1,4 @@
-"""Games of written texts: BLEU and chrF of translations."""
+"""Games of generated texts: BLEU and chrF of translations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +9,15 @@ from headwise.tasks.text_metrics import TextMetric
 
 @dataclass(frozen=True)
 class GenerationGame:
-    """A metric of the texts that a model writes.
+    """A corpus metric of generated texts.
 
-    A corpus metric: a coalition is worth what its summed statistics say, so it takes many examples under one mask.
+    The value of a coalition is the metric of summed statistics, so it needs many examples under one mask.
 
     Attributes:
         metric: BLEU or chrF.
         tokenizer: The model's tokenizer.
         references: The reference text of each example.
-        statistics: How many numbers a text gives.
+        statistics: Number of statistics of a text.
     """
 
     metric: TextMetric

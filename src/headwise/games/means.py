@@ -1,4 +1,4 @@
-"""Games that are means over examples: accuracy, and the soft values that stand in for it."""
+"""Games that are means over examples: accuracy, and soft values as its substitutes."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from headwise.tasks.metrics import Accuracy
 class AccuracyGame(MeanGame):
     """Share of an example's labels that are right.
 
-    Sentences count the same whatever their number of words: bounds hold for a mean over examples.
+    Each sentence has the same weight, independent of its number of words, because bounds hold for a mean over examples.
     """
 
     name: str = "accuracy"
@@ -54,14 +54,14 @@ class LikelihoodGame(MeanGame):
 
 @dataclass(frozen=True)
 class MarginGame(MeanGame):
-    """Mean lead of an example's gold logits over the best others."""
+    """Mean difference between an example's gold logits and the largest other logits."""
 
     name: str = "margin"
     bounds: tuple[float, float] | None = None
     differentiable: bool = True
 
     def measure(self, answers: Answers) -> Tensor:
-        """The mean lead of each row's gold labels, (rows, 1)."""
+        """The mean margin of each row's gold labels, (rows, 1)."""
         logits, gold = answers.logits.float(), answers.answered_gold[:, None]
         others = logits.scatter(1, gold, -torch.inf).amax(-1)
         return answers.mean(logits.gather(1, gold)[:, 0] - others)

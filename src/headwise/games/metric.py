@@ -12,7 +12,7 @@ from headwise.tasks.metrics import Metric
 class MetricGame:
     """A metric that is computed from sums over examples, such as entity F1.
 
-    A coalition is worth the metric of its summed statistics, so it takes many examples under one mask.
+    The value of a coalition is the metric of summed statistics, so it needs many examples under one mask.
 
     Attributes:
         metric: The metric.

@@ -1,4 +1,4 @@
-"""Two games at once: what both say of the same answers costs one pass."""
+"""Two games at once, computed from the same forward pass."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from headwise.games.base import Answers, Array, Game
 
 @dataclass(frozen=True)
 class PairGame:
-    """The statistics of one game followed by those of another; as a corpus it is worth what the first says."""
+    """The statistics of one game followed by those of another; the value of a corpus is that of the first game."""
 
     first: Game
     second: Game
@@ -22,17 +22,17 @@ class PairGame:
 
     @property
     def statistics(self) -> int:
-        """Those of both."""
+        """Number of statistics of both games."""
         return self.first.statistics + self.second.statistics
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Those of the first."""
+        """The bounds of the first game."""
         return self.first.bounds
 
     @property
     def differentiable(self) -> bool:
-        """Neither is asked for gradients here."""
+        """False: gradients of pairs are not supported."""
         return False
 
     def measure(self, answers: Answers) -> Tensor:
