@@ -11,6 +11,7 @@ from headwise.games import GAMES, AccuracyGame, Answers, EntityGame, LikelihoodG
 from headwise.games.means import MarginGame
 from headwise.tasks.metrics import EntityF1
 
+pytest.importorskip("seqeval.metrics.sequence_labeling")  # imported here: Hypothesis times the first example
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
