@@ -9,6 +9,7 @@ from headwise.games import GAMES, AccuracyGame, Answers, LikelihoodGame, MetricG
 from headwise.games.means import MarginGame
 from headwise.tasks.metrics import EntityF1
 
+pytest.importorskip("seqeval.metrics.sequence_labeling")  # imported here: Hypothesis times the first example
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
