@@ -63,8 +63,20 @@ def test_a_classifier_is_measured_by_its_tasks_metric(tokenizer: Any) -> None:
         found.results[0].value
         == evaluate(model, find_task("slots", tuple("abcde"), "first"), examples, tokenizer).value
     )
-    model.config.id2label = {n: f"LABEL_{n}" for n in range(5)}
-    with pytest.raises(HeadwiseError, match=r"has 5 labels \(LABEL_0, .* …\), not those of pos: tune it first"):
+    with pytest.raises(HeadwiseError, match=r"has 5 labels \(a, b, c, d …\), not those of ner: tune it first"):
+        task_of(model, "ner")
+    # Tags may be any, so that only the data show that the model has others.
+    with pytest.raises(
+        HeadwiseError, match=r"the label 'NOUN' is not one of the labels of pos: a, .* tune the model on"
+    ):
+        task_of(model, "pos").encode([WordExample("1", ("cat",), ("NOUN",))], tokenizer)
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1"), ("O", "B-PER", "I-PER")])
+def test_a_classifier_of_another_task_is_no_tagger(labels: tuple[str, ...]) -> None:
+    numbered = dict(enumerate(labels))
+    model = BY_NAME["xlm-roberta"].build(id2label=numbered, label2id={label: n for n, label in numbered.items()})
+    with pytest.raises(HeadwiseError, match="not those of pos: tune it first"):
         task_of(model, "pos")
 
 

@@ -97,10 +97,14 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
 
 
 def _fit(name: str, labels: Sequence[str]) -> bool:
-    """Whether a classifier's labels can be those of the task; names such as LABEL_0 do not fit a task on words."""
+    """Return whether a classifier's labels can be those of the task.
+
+    Entities are IOB labels. Parts of speech may be any tags, but neither IOB labels nor LABEL_0 and so on, which are
+    the labels of an untuned model. Whether they are the tags of the data is checked when examples are encoded.
+    """
     if name == "ner":
-        return all(is_iob(label) for label in labels)
-    return name != "pos" or not all(label.startswith("LABEL_") for label in labels)
+        return all(map(is_iob, labels))
+    return name != "pos" or not (all(map(is_iob, labels)) or all(label.startswith("LABEL_") for label in labels))
 
 
 def _longest(model: Any) -> int:

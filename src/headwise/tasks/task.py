@@ -55,7 +55,10 @@ class Task:
             return encode(examples, tokenizer, number)
         except KeyError as error:
             known = ", ".join(self.labels)
-            raise HeadwiseError(f"the label {error} is not one of the labels of {self.name}: {known}") from None
+            raise HeadwiseError(
+                f"the label {error} is not one of the labels of {self.name}: {known}; tune the model on these data "
+                f"first (headwise tune … --task {self.name}), or correct the label"
+            ) from None
 
     def _encode_sequences(
         self, examples: Sequence[Example], tokenizer: Any, number: dict[str, int]
