@@ -121,8 +121,8 @@ def score(
         data: A data set, or the name of one.
         task: The task, such as `pos`; by default the task that the data set was opened for.
         languages: Codes, as a list or separated by commas, or `all`.
-        out: A run folder: the run can be stopped and continued, extended with a larger budget, reported, and refined
-            from the command line. By default nothing is kept on disk.
+        out: A run folder. The same call continues a stopped run, a larger budget extends it, and `headwise report`
+            shows it. By default nothing is kept on disk.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
         options: Other fields of `ScoringPlan`, such as `budget=6_000`, `method="stars"`, `estimand="truncated"`,
             `split="dev"` or `seed=1`.
