@@ -19,8 +19,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-#: The last revision before studies became grids of cells.
-OLD = "1d6f1a2"
+#: The last revision before studies became grids of cells, with the same estimator of values.
+OLD = "d691fa9"
 QUICK = {"languages": "zh,tr", "budget": 500, "limit": 40, "refine": 1, "refine_examples": 16, "randoms": 10}
 FULL = {"languages": "zh,tr", "budget": 3000, "limit": None, "refine": 6, "refine_examples": 130, "randoms": 10}
 
