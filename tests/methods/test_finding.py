@@ -19,7 +19,7 @@ from headwise.methods import METHODS, find_method, method_class
         ("stars", {"gradients": [1]}, r"must be a whole number, not \[1\]"),
         ("stars", {"confirm": "maybe"}, "must be true or false, not 'maybe'"),
         ("stars", {"confidence": "full"}, "must be one of betting, asymptotic, not 'full'"),
-        ("stars", {"flips": -3}, "flips of stars are at least 1, not -3"),
+        ("stars", {"flips": -3}, "flips of stars must be at least 1, not -3"),
         ("stars", {"speed": 2}, "has no option 'speed'"),
         ("gradient-screen", {"bases": 0}, "at least one coalition, not 0"),
         ("michel", {"examples": 0}, "at least one example, not 0"),

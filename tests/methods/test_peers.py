@@ -131,19 +131,19 @@ def test_one_seed_one_result_and_a_run_that_has_ended_is_only_read(peer: Peer, t
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_what_a_peer_cannot_do_is_said_in_a_sentence(peer: Peer) -> None:
-    with pytest.raises(HeadwiseError, match=r"full value only, not truncated\(0.5\)"):
+    with pytest.raises(HeadwiseError, match=r"only the full value, not truncated\(0.5\)"):
         peer.start(simulate(share=0.5), 0)
-    with pytest.raises(HeadwiseError, match=r"value 5 coalitions of 8 examples, but .* needs 9 for 8 players"):
+    with pytest.raises(HeadwiseError, match=r"allow 5 coalitions of 8 examples, but .* needs 9 for 8 players"):
         change(peer, units=40).start(simulate(), 0)
-    with pytest.raises(HeadwiseError, match=r"value 12 coalitions of 8 examples, but .* needs 20 for 8 players"):
+    with pytest.raises(HeadwiseError, match=r"allow 12 coalitions of 8 examples, but .* needs 20 for 8 players"):
         change(peer, units=96, coalitions=20).start(simulate(), 0)
-    with pytest.raises(HeadwiseError, match=r"coalitions of .* are 0, or at least 9 for 8 players, not 5"):
+    with pytest.raises(HeadwiseError, match=r"coalitions of .* must be 0, or at least 9 for 8 players, not 5"):
         change(peer, units=960, coalitions=5).start(simulate(), 0)
-    with pytest.raises(HeadwiseError, match=r"examples_per_coalition of .* is at least 1, not 0"):
+    with pytest.raises(HeadwiseError, match=r"examples_per_coalition of .* must be at least 1, not 0"):
         change(peer, examples_per_coalition=0)
-    with pytest.raises(HeadwiseError, match=r"coalitions of .* is at least 0, not -1"):
+    with pytest.raises(HeadwiseError, match=r"coalitions of .* must be at least 0, not -1"):
         change(peer, coalitions=-1)
-    with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
+    with pytest.raises(HeadwiseError, match="'f1' is not a mean over examples"):
         change(peer, coalitions=20).start(tiny_problem("electra", find_game("f1", ("O", "B-X")), players=4), 0)
 
 

@@ -158,7 +158,7 @@ def test_walks_share_the_work_of_lower_layers() -> None:
 
 
 def test_what_makes_no_sense_is_refused_in_a_sentence() -> None:
-    with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
+    with pytest.raises(HeadwiseError, match="'f1' is not a mean over examples"):
         Permutation().start(replace(simulate(), game=find_game("f1", ("O", "B-X"))), 0)
     with pytest.raises(HeadwiseError, match="at least one walk"):
         Permutation(walks=0)

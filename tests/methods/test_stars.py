@@ -159,11 +159,11 @@ def test_weights_make_every_size_count_the_same() -> None:
 
 
 def test_what_stars_cannot_do_is_said() -> None:
-    with pytest.raises(HeadwiseError, match="confidence is one of betting, asymptotic, not 'faith'"):
+    with pytest.raises(HeadwiseError, match="confidence must be one of betting, asymptotic, not 'faith'"):
         Stars(confidence="faith")  # type: ignore[arg-type]
-    with pytest.raises(HeadwiseError, match="an error rate is between 0 and 1"):
+    with pytest.raises(HeadwiseError, match="an error rate must be between 0 and 1"):
         Stars(error_rate=1.5)
-    with pytest.raises(HeadwiseError, match="'f1' is no mean over examples"):
+    with pytest.raises(HeadwiseError, match="'f1' is not a mean over examples"):
         score(SMALL, tiny_problem("xlm-roberta", find_game("f1", ("O", "B-X"))), Budget(100))
     with pytest.raises(HeadwiseError, match="'accuracy' has no gradient"):
         score(GradientScreen(), tiny_problem("xlm-roberta", AccuracyGame()), Budget(100))

@@ -1,7 +1,7 @@
-"""Methods: from the values of coalitions to a score for every player.
+"""Methods: compute a score for every player from the values of coalitions.
 
-A method is one file, which says everything about it, and one row of `_WHERE`. The names of methods are known without
-importing torch: a method's module is imported when the method is asked for.
+A method is one file, which contains everything about it, and one row of `_WHERE`. The names of methods are known
+without importing torch: a method's module is imported when the method is first used.
 """
 
 import dataclasses
@@ -49,10 +49,10 @@ __all__ = [
 
 
 def method_class(name: str) -> Any:
-    """The class of a method, which says whether the method is signed, unbiased, and so on.
+    """The class of a method. Its attributes tell whether the method is signed, unbiased, and so on.
 
     Raises:
-        HeadwiseError: There is no such method.
+        HeadwiseError: The method is unknown.
 
     Example:
         >>> method_class("michel").signed, method_class("shapiq").needs_units
@@ -65,14 +65,14 @@ def method_class(name: str) -> Any:
 
 
 def find_method(name: str, **options: Any) -> "Method":
-    """The method of a name.
+    """The method with this name.
 
     Args:
         name: One of `METHODS`.
         options: Options of the method, by name.
 
     Raises:
-        HeadwiseError: There is no such method, it has no such option, or an option has a value of the wrong type.
+        HeadwiseError: The method or an option is unknown, or an option has a value of the wrong type.
 
     Example:
         >>> find_method("stars", error_rate=0.05).name

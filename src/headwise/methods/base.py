@@ -1,4 +1,4 @@
-"""What methods share: the problem they solve, what they estimate, and rounds that survive being killed."""
+"""The interface of methods: the problem, the estimand, and rounds that can be resumed."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,17 +18,17 @@ from headwise.runs import Journal
 from headwise.scores import HeadScores
 
 Arrays = Mapping[str, NDArray[Any]]
-#: Called with the units spent, the units of the budget and a word on how it goes.
+#: Called with the units spent, the units of the budget and a short status.
 RoundProgress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
 class Estimand:
-    """Which average of marginals a value is.
+    """The average of marginals that is estimated.
 
     Attributes:
-        share: 0 for the Shapley value, which averages over coalitions of every size. Otherwise only coalitions that
-            hold more than this share of the players count, every size as much as any other.
+        share: 0 for the Shapley value, which averages over coalitions of every size. Otherwise only coalitions with
+            more than this share of the players are included, and all sizes have the same weight.
 
     Example:
         >>> Estimand().name, Estimand(0.5).name, Estimand(0.5).smallest(144)
@@ -39,7 +39,7 @@ class Estimand:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
-            raise HeadwiseError(f"the share of an estimand is at least 0 and below 1, not {self.share}")
+            raise HeadwiseError(f"the share of an estimand must be at least 0 and below 1, not {self.share}")
 
     @property
     def name(self) -> str:
@@ -48,25 +48,25 @@ class Estimand:
 
     def smallest(self, players: int) -> int:
         """The size of the smallest coalition that a player joins: 73 of 144 players for a share of one half."""
-        # 0.29 · 100 is 28.999…, of which "more than" is 30 all the same.
+        # In floating point 0.29 · 100 is 28.999…, but the smallest size above 29 is 30.
         return min(int(self.share * players + 1e-9) + 1, players - 1) if self.share else 0
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a method is asked about.
+    """The problem that a method solves.
 
     Attributes:
         model: The model.
         heads: Its head map.
         examples: The examples.
-        players: Whose values are wanted.
-        game: What a coalition is worth.
-        estimand: Which average of marginals.
+        players: The players to score.
+        game: The game that defines the value of a coalition.
+        estimand: The average of marginals to estimate.
         language: Language of the examples.
         data: Fingerprint of the examples.
-        settings: How engines work.
-        make_engine: What makes engines.
+        settings: Settings of the engines.
+        make_engine: Creates engines.
     """
 
     model: nn.Module
@@ -92,11 +92,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a method may spend.
+    """The budget of a method.
 
     Attributes:
         units: Passes of one example through the whole model.
-        seconds: Time, None for no limit. A run that ends by time is not repeatable to the last bit.
+        seconds: Time limit; None for no limit. A run that ends by time is not exactly repeatable.
     """
 
     units: float = np.inf
@@ -104,32 +104,32 @@ class Budget:
 
 
 class Rounds(Protocol):
-    """A method at work: everything it knows comes from its rounds, so replaying them is resuming."""
+    """The state of a running method. It depends only on the rounds, so replaying them resumes a run."""
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to find out."""
+        """Whether the method has finished."""
 
     @property
     def next_units(self) -> float:
-        """What the next round may cost at most."""
+        """Maximum cost of the next round."""
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """Compute the next round: what it found (with its `units`), and how many draws it took."""
+        """Compute the next round: its results (including its `units`) and its number of draws."""
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in what a round found."""
+        """Add the results of a round to the state."""
 
     @property
     def status(self) -> str:
-        """How it goes, in a few words."""
+        """A short description of the progress."""
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """What is known so far."""
+        """The scores so far."""
 
 
 class Method(Protocol):
-    """A way to score players. Its class says what it is; its fields are its options."""
+    """A method that scores players. Its class attributes are its properties, its fields are its options."""
 
     @property
     def name(self) -> str:
@@ -137,36 +137,36 @@ class Method(Protocol):
 
     @property
     def version(self) -> int:
-        """Raised when the same seed and options give other rounds, so that no run mixes them."""
+        """Increased when the same seed and options give other rounds, so that no run mixes versions."""
 
     @property
     def signed(self) -> bool:
-        """Whether a value below 0 means that the player hurts."""
+        """Whether a value below 0 means that the player is harmful."""
 
     @property
     def unbiased(self) -> bool:
-        """Whether values are estimates of the estimand without bias."""
+        """Whether values are unbiased estimates of the estimand."""
 
     @property
     def needs_units(self) -> bool:
-        """Whether it has to know its budget beforehand, as its option `units`."""
+        """Whether it needs its budget in advance, as its option `units`."""
 
     @property
     def trains(self) -> bool:
-        """Whether it trains gates, and does not sample coalitions."""
+        """Whether it trains gates instead of sampling coalitions."""
 
     def start(self, problem: Problem, seed: int) -> Rounds:
-        """Begin work on a problem."""
+        """Start the method on a problem."""
 
 
 @dataclass(frozen=True)
 class MethodRun:
-    """A method that has worked on a problem.
+    """The result of running a method on a problem.
 
     Attributes:
-        rounds: The method's rounds, with everything that they have found.
-        units: What they cost.
-        seconds: How long they took, those of earlier sessions included.
+        rounds: The state of the method after its rounds.
+        units: Cost of the rounds.
+        seconds: Time of the rounds, including those of earlier sessions.
         seed: Seed of their draws.
     """
 
@@ -177,7 +177,7 @@ class MethodRun:
 
     @property
     def scores(self) -> HeadScores:
-        """What is known so far."""
+        """The scores so far."""
         return self.rounds.scores(self.units, self.seed)
 
 
@@ -190,7 +190,7 @@ def score(
     stream: str = "",
     progress: RoundProgress | None = None,
 ) -> HeadScores:
-    """The scores that `run_method` finds, which takes the same arguments."""
+    """The scores of `run_method`, which has the same arguments."""
     return run_method(method, problem, budget, seed, journal, stream, progress).scores
 
 
@@ -203,16 +203,16 @@ def run_method(
     stream: str = "",
     progress: RoundProgress | None = None,
 ) -> MethodRun:
-    """Let a method work on a problem until its budget is spent or nothing is left to find out.
+    """Run a method on a problem until its budget is spent or it has finished.
 
     Args:
         method: The method.
         problem: The problem.
-        budget: What it may spend; never overspent.
+        budget: The budget, which is never exceeded.
         seed: Seed of its draws.
-        journal: Where rounds are kept. A run that finds rounds there continues after them, and ends with the same
-            bits as a run that was never stopped.
-        stream: The rounds' name in the journal, such as a language.
+        journal: Journal that stores the rounds. If it contains rounds, the run continues after them, with exactly the
+            same result as a run without interruption.
+        stream: The name of the rounds in the journal, such as a language.
         progress: Called after each round.
     """
     rounds, units, seconds, first_draw = method.start(problem, seed), 0.0, 0.0, 0

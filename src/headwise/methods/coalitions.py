@@ -1,4 +1,4 @@
-"""What coalitions are worth on several examples."""
+"""Values of coalitions on several examples."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ Array = NDArray[np.float64]
 def value_coalitions(
     engine: Engine, game: Game, masks: NDArray[np.bool_], index: NDArray[np.int64]
 ) -> tuple[Array, EngineCost]:
-    """The value of coalitions on examples of their own, (coalitions,), and what it cost.
+    """The value of each coalition on its own examples, (coalitions,), and the cost.
 
     Args:
         engine: An engine for the game.
-        game: What turns the statistics of examples into a value.
+        game: The game, which computes a value from the statistics of examples.
         masks: The coalitions, (coalitions, players).
         index: The examples of each coalition, (coalitions, examples).
     """

@@ -1,4 +1,4 @@
-"""Exact values by enumeration: every coalition of a few players, valued on every example."""
+"""Exact values by enumeration: every coalition of a few players on every example."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from headwise.stats import Decision
 
 Array = NDArray[np.float64]
 
-#: PlayerKind that can be enumerated: 65,536 coalitions.
+#: Maximum number of players, with 65,536 coalitions.
 MOST_PLAYERS = 16
-#: Rows that the engine is asked for at a time.
+#: Number of rows per call to the engine.
 _ROWS = 2**16
-#: Values closer to zero than this share of the largest coalition's are rounding: models compute in 32 bits.
+#: Values below this share of the largest value of a coalition are rounding errors: models compute in 32 bits.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Exact:
-    """All coalitions of at most 16 players, all examples, nothing left to chance: the reference for other methods.
+    """All coalitions of at most 16 players on all examples, without sampling: the reference for other methods.
 
     Example:
         >>> Exact().name
@@ -42,21 +42,21 @@ class Exact:
     version: ClassVar[int] = 1
 
     def start(self, problem: Problem, seed: int) -> "ExactRounds":  # noqa: ARG002 - nothing is drawn
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
-            HeadwiseError: It has too many players.
+            HeadwiseError: The problem has too many players.
         """
         if len(problem.players) > MOST_PLAYERS:
             raise HeadwiseError(
-                f"{len(problem.players)} players have too many coalitions to enumerate: take at most {MOST_PLAYERS}, "
+                f"{len(problem.players)} players have too many coalitions to enumerate: use at most {MOST_PLAYERS}, "
                 "for instance layers, or another method"
             )
         return ExactRounds(self, problem)
 
 
 class ExactRounds:
-    """Enumeration at work: one round.
+    """The state of the enumeration, which has one round.
 
     Args:
         method: The method.
@@ -69,21 +69,21 @@ class ExactRounds:
 
     @property
     def done(self) -> bool:
-        """Whether the round is there."""
+        """Whether the round is complete."""
         return self.values is not None
 
     @property
     def next_units(self) -> float:
-        """Every coalition on every example."""
+        """Maximum cost: every coalition on every example."""
         return self.engine.most_units(2 ** len(self.problem.players) * len(self.problem.examples))
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - nothing is drawn
-        """Value every coalition."""
+        """Compute the value of every coalition."""
         game, cost = self.problem.game, EngineCost()
         masks = all_coalitions(len(self.problem.players))
         found = []
         for examples in _chunks(len(self.problem.examples), max(1, _ROWS // len(masks))):
-            # Example by example, because rows of one example share most of their work.
+            # Sorted by example, because rows of one example share most layers.
             rows = self.engine.values(np.tile(masks, (len(examples), 1)), np.repeat(examples, len(masks)))
             found.append(rows.values.reshape(len(examples), len(masks), game.statistics))
             cost += rows.cost
@@ -92,16 +92,16 @@ class ExactRounds:
         return {"values": np.array(values), "units": np.array(cost.units)}, 0
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in the values of all coalitions."""
+        """Add the values of all coalitions."""
         self.values = np.asarray(arrays["values"])
 
     @property
     def status(self) -> str:
-        """What is there."""
+        """Number of coalitions."""
         return f"{2 ** len(self.problem.players)} coalitions"
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """The exact values, or nothing."""
+        """The exact values; NaN before the round."""
         n, smallest = len(self.problem.players), self.problem.smallest
         if self.values is None:
             unknown = np.full(n, np.nan)
@@ -115,7 +115,7 @@ class ExactRounds:
 
 
 def all_coalitions(players: int) -> NDArray[np.bool_]:
-    """Every set of players, (2**players, players): player i is in those whose number has the bit i.
+    """Every set of players, (2**players, players): row r contains player i if bit i of r is set.
 
     Example:
         >>> all_coalitions(2).astype(int)
@@ -128,7 +128,7 @@ def all_coalitions(players: int) -> NDArray[np.bool_]:
 
 
 def average_marginals(values: Array, smallest: int = 0) -> Array:
-    """What each player adds, over the coalitions of every size from `smallest` on, every size the same, (players,).
+    """Mean marginal of each player over coalitions of at least `smallest` players, (players,); sizes have equal weight.
 
     Args:
         values: The values of all coalitions, in the order of `all_coalitions`.
@@ -156,6 +156,6 @@ def _chunks(total: int, size: int) -> Iterable[NDArray[np.int64]]:
 
 
 def _sign(value: float, scale: float) -> Decision:
-    if not abs(value) > _ROUNDING * scale:  # nor is what is no number
+    if not abs(value) > _ROUNDING * scale:  # also true for NaN
         return "undecided"
     return "harmful" if value < 0 else "helpful"

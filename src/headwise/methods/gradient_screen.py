@@ -1,7 +1,7 @@
-"""A screen by gradients: what each player seems worth at random coalitions, for two passes and all players at once.
+"""A screen by gradients: estimates of all players' marginals at a random coalition for the cost of two passes.
 
-Biased: a gradient is what turning a gate a little is worth, not what turning it off is worth. It finds the signs of
-clear players at a small fraction of what any unbiased method costs, and decides nothing.
+It is biased: a gradient is the effect of a small change of a gate, not of switching it off. It finds the signs of
+clear players at a small fraction of the cost of any unbiased method, and makes no decisions.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class GradientScreen:
     """Mean gradients of the soft value over random coalitions.
 
     Attributes:
-        bases: Coalitions in a round.
+        bases: Number of coalitions in a round.
     """
 
     name: ClassVar[str] = "gradient-screen"
@@ -37,21 +37,21 @@ class GradientScreen:
 
     def __post_init__(self) -> None:
         if self.bases < 1:
-            raise HeadwiseError(f"a round takes at least one coalition, not {self.bases}")
+            raise HeadwiseError(f"a round needs at least one coalition, not {self.bases}")
 
     def start(self, problem: Problem, seed: int) -> "ScreenRounds":
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
             HeadwiseError: The game has no gradient.
         """
         if not problem.game.differentiable:
-            raise HeadwiseError(f"the game {problem.game.name!r} has no gradient: take 'probability'")
+            raise HeadwiseError(f"the game {problem.game.name!r} has no gradient: use 'probability'")
         return ScreenRounds(self, problem, seed)
 
 
 class ScreenRounds:
-    """The screen at work."""
+    """The state of the screen."""
 
     def __init__(self, method: GradientScreen, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
@@ -60,17 +60,17 @@ class ScreenRounds:
 
     @property
     def done(self) -> bool:
-        """Never: there is always more to average."""
+        """False: more coalitions always improve the means."""
         return False
 
     @property
     def next_units(self) -> float:
-        """A forward and a backward pass for each coalition."""
+        """Maximum cost: a forward and a backward pass for each coalition."""
         return self.engine.most_units(self.method.bases, gradients=True)
 
     @property
     def status(self) -> str:
-        """How many coalitions there were."""
+        """Number of coalitions so far."""
         return f"{self.sums.count} coalitions"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
@@ -79,17 +79,17 @@ class ScreenRounds:
         bases = draws.coalitions(first_draw, count, n, self.problem.smallest, n)
         index = draws.examples(first_draw, count, len(self.problem.examples))
         found = self.engine.gradients(bases, index)
-        worth = star_weights(bases, self.problem.smallest) * found.gradients.numpy().astype(
+        weighted = star_weights(bases, self.problem.smallest) * found.gradients.numpy().astype(
             np.float64
         )  # (bases, players)
-        return {**SampleSums.arrays(worth), "units": np.array(found.cost.units)}, count
+        return {**SampleSums.arrays(weighted), "units": np.array(found.cost.units)}, count
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in a round's sums."""
+        """Add a round's sums."""
         self.sums = self.sums.add(arrays)
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """Mean gradients; nothing is decided."""
+        """Mean gradients, without decisions."""
         n, mean, stderr = len(self.problem.players), self.sums.mean, self.sums.stderr
         return make_scores(
             self.problem, self.method, mean, stderr, np.full(n, self.sums.count), UNDECIDED * n, units, seed,

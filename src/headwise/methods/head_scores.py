@@ -1,4 +1,4 @@
-"""Scores out of what a method knows, with their provenance."""
+"""Create the scores of a method, with their provenance."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -10,7 +10,7 @@ from headwise.methods.base import Method, Problem
 from headwise.scores import HeadScores, Provenance
 from headwise.stats import Decision
 
-#: The decision about a player that nothing is decided about, to be repeated.
+#: The decision for one undecided player, to be repeated.
 UNDECIDED: tuple[Decision, ...] = ("undecided",)
 
 _LIBRARIES = ("headwise", "torch", "transformers")
@@ -29,7 +29,7 @@ def make_scores(
     confidence: str = "",
     estimand: str | None = None,
 ) -> HeadScores:
-    """The scores of a problem's players; a method that estimates something of its own passes its `estimand`."""
+    """The scores of a problem's players; a method with another estimand than the problem's passes its `estimand`."""
     kinds = list(problem.players.owners)
     provenance = Provenance(
         method=method.name,

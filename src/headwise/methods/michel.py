@@ -1,4 +1,4 @@
-"""Sensitivity to gates, after Michel, Levy & Neubig (2019): unsigned, so it cannot tell harmful from helpful."""
+"""Sensitivity to gates (Michel, Levy & Neubig, 2019): unsigned, so it cannot distinguish harmful from helpful."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,13 +18,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Michel:
-    """The mean over examples of |gradient of the loss with respect to the gate|, at the whole model.
+    """The mean over examples of |gradient of the loss with respect to the gate|, with all gates on.
 
-    The absolute value is taken example by example, so the order and the size of batches do not matter.
+    The absolute value is taken per example, so the order and the size of batches do not matter.
 
     Attributes:
-        normalise: Divide by the L2 norm of each layer's heads, as Michel et al. do.
-        examples: Examples in a round.
+        normalise: Divide by the L2 norm of each layer's heads, as in the paper.
+        examples: Number of examples in a round.
     """
 
     name: ClassVar[str] = "michel"
@@ -39,10 +39,10 @@ class Michel:
 
     def __post_init__(self) -> None:
         if self.examples < 1:
-            raise HeadwiseError(f"a round takes at least one example, not {self.examples}")
+            raise HeadwiseError(f"a round needs at least one example, not {self.examples}")
 
     def start(self, problem: Problem, seed: int) -> "MichelRounds":  # noqa: ARG002 - nothing is drawn
-        """Begin work on a problem."""
+        """Start the method on a problem."""
         return MichelRounds(self, problem)
 
 
@@ -56,18 +56,18 @@ class MichelRounds:
 
     @property
     def done(self) -> bool:
-        """Whether every example was seen."""
+        """Whether every example was processed."""
         return self.sums.count >= len(self.problem.examples)
 
     @property
     def next_units(self) -> float:
-        """A forward and a backward pass for each example."""
-        left = len(self.problem.examples) - self.sums.count
-        return self.engine.most_units(min(self.method.examples, left), gradients=True)
+        """Maximum cost: a forward and a backward pass for each example."""
+        remaining = len(self.problem.examples) - self.sums.count
+        return self.engine.most_units(min(self.method.examples, remaining), gradients=True)
 
     @property
     def status(self) -> str:
-        """How many examples were seen."""
+        """Number of examples so far."""
         return f"{self.sums.count} examples"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
@@ -78,11 +78,11 @@ class MichelRounds:
         return {**SampleSums.arrays(size), "units": np.array(found.cost.units)}, len(index)
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in a round's sums."""
+        """Add a round's sums."""
         self.sums = self.sums.add(arrays)
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """Mean sizes of gradients; nothing is decided."""
+        """Mean absolute gradients, without decisions."""
         n, mean, stderr = len(self.problem.players), self.sums.mean, self.sums.stderr
         scale = self._norms(mean) if self.method.normalise else np.ones(n)
         return make_scores(

@@ -1,4 +1,4 @@
-"""Means and standard errors of players from sums over samples: what several methods accumulate."""
+"""Means and standard errors of players from sums over samples, for several methods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SampleSums:
-    """Sums over samples in which every player has a number.
+    """Sums over samples that have one number per player.
 
     Attributes:
         count: Number of samples.
@@ -33,16 +33,16 @@ class SampleSums:
 
     @classmethod
     def start(cls, players: int) -> "SampleSums":
-        """No samples yet."""
+        """The sums before any sample."""
         return cls(0, np.zeros(players), np.zeros(players))
 
     @staticmethod
     def arrays(samples: Array) -> dict[str, NDArray[Any]]:
-        """What a round has to keep of its samples, (samples, players): the arguments of `add`."""
+        """The sums of a round's samples, (samples, players), as the argument of `add`."""
         return {"count": np.array(len(samples)), "total": samples.sum(0), "squares": (samples**2).sum(0)}
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> "SampleSums":
-        """The sums with those of another round."""
+        """The sums after another round."""
         return SampleSums(
             self.count + int(arrays["count"]), self.total + arrays["total"], self.squares + arrays["squares"]
         )
@@ -60,7 +60,7 @@ class SampleSums:
 
 
 def mean_and_error(moments: EmpiricalBernstein) -> tuple[Array, Array]:
-    """The means and their standard errors, (players,) each; NaN where there are too few observations."""
+    """The means and their standard errors, (players,) each; NaN for players with too few observations."""
     count = moments.count.astype(np.float64)
     mean = np.where(count > 0, moments.mean, np.nan)
     variance = np.divide(moments.squares, count - 1, out=np.full(len(count), np.nan), where=count > 1)

@@ -1,8 +1,7 @@
-"""Other libraries' estimators on our problems: shapiq and captum, for comparison and for what else they offer.
+"""Estimators of other libraries: shapiq and captum, for comparison and for their additional estimators.
 
-Both know a game as a function of coalitions, so a coalition is worth the mean over several examples; or they explain
-one example after the other, and the mean of these explanations counts. Both estimate the full Shapley value alone, and
-decide nothing.
+Both take a game as a function of coalitions. The value of a coalition is therefore the mean over several examples, or
+estimates on one example after the other are averaged. Both estimate only the full Shapley value, and make no decisions.
 """
 
 import importlib
@@ -31,13 +30,13 @@ Approximator = Literal["PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHA
 
 
 class CoalitionValues:
-    """What coalitions are worth on several examples, and what asking has cost.
+    """Values of coalitions on several examples, as a function that also counts its cost.
 
     Args:
         problem: The problem.
-        examples: Examples of a coalition; all there are, if fewer, where they are not fresh.
+        examples: Number of examples per coalition; without `fresh`, at most all examples.
         seed: Seed of the sample, or of the fresh draws.
-        fresh: New examples for every coalition, drawn with replacement, in place of one sample for all.
+        fresh: Draw new examples with replacement for every coalition, instead of one sample for all coalitions.
     """
 
     def __init__(self, problem: Problem, examples: int, seed: int, fresh: bool = False) -> None:
@@ -49,7 +48,7 @@ class CoalitionValues:
         self.asked, self.cost = 0, EngineCost()
 
     def __call__(self, masks: NDArray[np.bool_]) -> Array:
-        """The worth of coalitions (coalitions, players), or of a single one (players,), as (coalitions,)."""
+        """The values of coalitions (coalitions, players), or of a single one (players,), as (coalitions,)."""
         masks = np.atleast_2d(masks).astype(bool)
         count = len(masks)
         if self.sample is None:
@@ -62,7 +61,7 @@ class CoalitionValues:
 
 
 class _Peer(Method, Protocol):
-    """What the rounds need to know of a peer's method."""
+    """The interface of a peer's method that its rounds need."""
 
     @property
     def units(self) -> float: ...
@@ -73,20 +72,20 @@ class _Peer(Method, Protocol):
     @property
     def coalitions(self) -> int: ...
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
-        """The values of all players, (players,), out of so many coalitions at most."""
+        """The values of all players, (players,), from at most `coalitions` coalitions."""
 
 
 @dataclass(frozen=True)
 class Shapiq:
-    """An estimator of shapiq, which knows a game only by its coalitions.
+    """An estimator of shapiq, which uses only the values of coalitions.
 
     Attributes:
-        units: What may be spent; the number of coalitions has to be known beforehand.
+        units: Budget, needed in advance to set the number of coalitions.
         approximator: `PermutationSamplingSV`, `KernelSHAP`, `UnbiasedKernelSHAP` or `SVARM`.
-        examples_per_coalition: Examples that a coalition is valued on.
-        fresh: New examples for every coalition in place of one sample for all.
-        coalitions: Coalitions of one estimate: estimates on samples of their own follow one another and are averaged.
-            0 for a single estimate of as many as the units allow for.
+        examples_per_coalition: Number of examples per coalition.
+        fresh: Draw new examples for every coalition, instead of one sample for all coalitions.
+        coalitions: Number of coalitions of one estimate. Estimates on separate samples are repeated and averaged.
+            0 for a single estimate with as many coalitions as the units allow.
 
     Example:
         >>> Shapiq(units=5000, approximator="SVARM").name
@@ -111,40 +110,41 @@ class Shapiq:
     @property
     def unbiased(self) -> bool:
         """Whether the mean of many estimates is the value."""
-        return self.approximator == "PermutationSamplingSV"  # the others value no coalition twice
+        return self.approximator == "PermutationSamplingSV"  # the others never repeat a coalition
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
-            HeadwiseError: shapiq is missing, has no such estimator, does not estimate this, or the units are too few.
+            HeadwiseError: shapiq is not installed, the estimator is unknown, the estimand is not supported, or the
+                units are too few.
         """
         _import("shapiq")
         if self.approximator not in get_args(Approximator):
             known = ", ".join(get_args(Approximator))
-            raise HeadwiseError(f"an approximator of shapiq is one of {known}, not {self.approximator!r}")
+            raise HeadwiseError(f"approximator: must be one of {known}, not {self.approximator!r}")
         return PeerRounds(self, problem, seed)
 
     def solve(self, values: CoalitionValues, players: int, coalitions: int, seed: int) -> Array:
         """The values of all players, (players,)."""
         approximator = getattr(_import("shapiq"), self.approximator)(n=players, random_state=_small_seed(seed))
         if self.approximator != "PermutationSamplingSV":
-            coalitions = min(coalitions, 2**players)  # the others value none twice
-        # Centred by themselves: each values the empty coalition and subtracts it.
+            coalitions = min(coalitions, 2**players)  # the others never repeat a coalition
+        # The approximators subtract the value of the empty coalition themselves.
         found = approximator.approximate(coalitions, values)
         return _singles(found, players)
 
 
 @dataclass(frozen=True)
 class Captum:
-    """captum's `ShapleyValueSampling`: random permutations, gates in place of input features.
+    """captum's `ShapleyValueSampling`: random permutations, with gates instead of input features.
 
     Attributes:
-        units: What may be spent; the number of permutations has to be known beforehand.
-        examples_per_coalition: Examples that a coalition is valued on.
-        fresh: New examples for every coalition in place of one sample for all.
-        coalitions: Coalitions of one estimate: estimates on samples of their own follow one another and are averaged.
-            0 for a single estimate of as many as the units allow for.
+        units: Budget, needed in advance to set the number of permutations.
+        examples_per_coalition: Number of examples per coalition.
+        fresh: Draw new examples for every coalition, instead of one sample for all coalitions.
+        coalitions: Number of coalitions of one estimate. Estimates on separate samples are repeated and averaged.
+            0 for a single estimate with as many coalitions as the units allow.
 
     Example:
         >>> Captum(units=5000).name
@@ -167,10 +167,10 @@ class Captum:
         _check_numbers(self)
 
     def start(self, problem: Problem, seed: int) -> "PeerRounds":
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
-            HeadwiseError: captum is missing, does not estimate this, or the units are too few.
+            HeadwiseError: captum is not installed, the estimand is not supported, or the units are too few.
         """
         _import("captum")
         return PeerRounds(self, problem, seed)
@@ -188,7 +188,7 @@ class Captum:
 
 
 class PeerRounds:
-    """A peer at work: a round is an estimate, which cannot be interrupted.
+    """The state of a peer's method: a round is one estimate, which cannot be interrupted.
 
     Args:
         method: The method.
@@ -202,27 +202,27 @@ class PeerRounds:
         self.moments = EmpiricalBernstein.start(players)
         self.asked, self.spent = 0, 0.0
         if problem.estimand.share:
-            raise HeadwiseError(f"{method.name} estimates the full value only, not {problem.estimand.name}")
+            raise HeadwiseError(f"{method.name} estimates only the full value, not {problem.estimand.name}")
         if 0 < method.coalitions <= players:
             raise HeadwiseError(
-                f"coalitions of {method.name} are 0, or at least {players + 1} for {players} players, "
+                f"coalitions of {method.name} must be 0, or at least {players + 1} for {players} players, "
                 f"not {method.coalitions}"
             )
         if method.coalitions and problem.game.statistics > 1:
             raise HeadwiseError(
-                f"the game {problem.game.name!r} is no mean over examples, so estimates on some of them are not to be "
-                "averaged: leave coalitions at 0"
+                f"the game {problem.game.name!r} is not a mean over examples, so estimates on samples cannot be "
+                "averaged: set coalitions to 0"
             )
         least = method.coalitions or players + 1
         if least * self._size > method.units:
             raise HeadwiseError(
-                f"{method.units:g} units value {int(method.units // self._size)} coalitions of {self._size} examples, "
+                f"{method.units:g} units allow {int(method.units // self._size)} coalitions of {self._size} examples, "
                 f"but {method.name} needs {least} for {players} players"
             )
 
     @property
     def coalitions(self) -> int:
-        """How many coalitions an estimate may take: what is asked for, or all the units, each example a whole one."""
+        """Maximum number of coalitions of an estimate: the option, or as many as the units allow."""
         return self.method.coalitions or int(self.method.units // self._size)
 
     @property
@@ -232,17 +232,17 @@ class PeerRounds:
 
     @property
     def done(self) -> bool:
-        """Whether the units do not allow for another estimate."""
+        """Whether the units do not allow another estimate."""
         single = not self.method.coalitions
         return self.asked > 0 and (single or self.spent + self.next_units > self.method.units)
 
     @property
     def next_units(self) -> float:
-        """Every coalition on every example."""
+        """Maximum cost: every coalition on every example."""
         return float(self.coalitions * self._size)
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """Let the peer work."""
+        """Compute one estimate."""
         seed = self._seed(first_draw)
         values = CoalitionValues(self.problem, self.method.examples_per_coalition, seed, self.method.fresh)
         found = self.method.solve(values, len(self.problem.players), self.coalitions, seed)
@@ -250,21 +250,21 @@ class PeerRounds:
         return {"values": found, "coalitions": np.array(values.asked), "units": units}, values.asked
 
     def _seed(self, first_draw: int) -> int:
-        """A seed of each estimate's own; that of the only one is the run's."""
+        """A separate seed per estimate; a single estimate uses the seed of the run."""
         return _small_seed(self.seed, first_draw) if self.method.coalitions else self.seed
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in an estimate."""
+        """Add an estimate."""
         self.moments = self.moments.update(np.arange(len(self.problem.players)), arrays["values"])
         self.asked, self.spent = self.asked + int(arrays["coalitions"]), self.spent + float(arrays["units"])
 
     @property
     def status(self) -> str:
-        """How much there is."""
+        """Number of coalitions so far."""
         return f"{self.asked} coalitions" if self.asked else "nothing yet"
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """The mean of the estimates; its standard error is known if there are several without bias."""
+        """The mean of the estimates; its standard error is known if there are several unbiased estimates."""
         n = len(self.problem.players)
         mean, stderr = mean_and_error(self.moments)
         return make_scores(
@@ -281,7 +281,7 @@ class PeerRounds:
 
 
 def _singles(found: Any, players: int) -> Array:
-    """The values of single players in `shapiq.InteractionValues`, (players,); those that it leaves out are 0."""
+    """The values of single players in `shapiq.InteractionValues`, (players,); 0 for missing players."""
     return np.array([float(found.dict_values.get((player,), 0.0)) for player in range(players)])
 
 
@@ -292,11 +292,11 @@ def _tensor_values(values: CoalitionValues, gates: Tensor) -> Tensor:
 def _check_numbers(method: _Peer) -> None:
     for name, least in (("examples_per_coalition", 1), ("coalitions", 0)):
         if (value := getattr(method, name)) < least:
-            raise HeadwiseError(f"{name} of {method.name} is at least {least}, not {value}")
+            raise HeadwiseError(f"{name} of {method.name} must be at least {least}, not {value}")
 
 
 def _small_seed(seed: int, draw: int = 0) -> int:
-    """A seed that any generator takes, out of any whole number."""
+    """A 32-bit seed, which all generators accept, from any integer."""
     return int(Draws(seed, "peers").uniform(draw, 1, 1)[0, 0] * 2**32)
 
 

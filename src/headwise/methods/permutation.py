@@ -1,4 +1,4 @@
-"""Plain Monte Carlo over permutations: players join one after the other, and each marginal on the way counts."""
+"""Plain Monte Carlo over permutations: players join one after the other, and each marginal is an observation."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,16 +21,16 @@ Array = NDArray[np.float64]
 class Permutation:
     """One random order of the players and one random example per walk (Castro et al., 2009).
 
-    A walk visits the coalitions of the first k players of its order, from the estimand's smallest to all of them, under
-    a single example; the step from k players to k + 1 is one observation of the player that joins. Every size comes
-    up as often as any other, and within a size every coalition, so the mean is the estimand without bias. Values go on
-    getting sharper, so the method ends with its budget and not before.
+    A walk visits the coalitions of the first k players of its order, from the estimand's smallest size to all players,
+    on a single example. The step from k to k + 1 players is one observation of the player that joins. All sizes are
+    equally frequent, and all coalitions of a size are equally likely, so the mean is an unbiased estimate of the
+    estimand. More walks always improve the values, so the method runs until its budget is spent.
 
     Attributes:
-        antithetic: Each order also with the players that join in reverse, under the same example; the mean of a
-            player's two marginals is one observation, which varies less where early and late marginals differ.
-        walks: Orders in a round.
-        error_rate: Chance of any wrong decision.
+        antithetic: Also walk each order with the joining players reversed, on the same example. The mean of a player's
+            two marginals is one observation, with less variance if early and late marginals differ.
+        walks: Number of orders in a round.
+        error_rate: Probability of any wrong decision.
 
     Example:
         >>> Permutation(antithetic=True).name
@@ -50,23 +50,24 @@ class Permutation:
 
     def __post_init__(self) -> None:
         if self.walks < 1:
-            raise HeadwiseError(f"a round takes at least one walk, not {self.walks}")
+            raise HeadwiseError(f"a round needs at least one walk, not {self.walks}")
 
     def start(self, problem: Problem, seed: int) -> "PermutationRounds":
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
-            HeadwiseError: The game is no mean over examples.
+            HeadwiseError: The game is not a mean over examples.
         """
         if problem.game.statistics > 1:
             raise HeadwiseError(
-                f"the game {problem.game.name!r} is no mean over examples, so single ones say nothing: take 'tmab'"
+                f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
+                "use 'tmab'"
             )
         return PermutationRounds(self, problem, seed)
 
 
 class PermutationRounds:
-    """Walks at work.
+    """The state of permutation sampling.
 
     Args:
         method: The options.
@@ -83,17 +84,17 @@ class PermutationRounds:
 
     @property
     def done(self) -> bool:
-        """Never: more walks always mean sharper values."""
+        """False: more walks always improve the values."""
         return False
 
     @property
     def next_units(self) -> float:
-        """At most a pass for every row: a bound that does not rely on shared work."""
+        """Maximum cost: one pass for every row, without shared layers."""
         sizes = len(self.problem.players) - self.problem.smallest + 1
         return self.engine.most_units(self.method.walks * (1 + self.method.antithetic) * sizes)
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """Value the coalitions of some walks."""
+        """Compute the values of the coalitions of some walks."""
         walks, smallest = self.method.walks, self.problem.smallest
         orders = draw_orders(self.draws, first_draw, walks, len(self.problem.players))
         examples = self.draws.examples(first_draw, walks, len(self.problem.examples))
@@ -108,14 +109,14 @@ class PermutationRounds:
         return arrays | {"units": np.array(units)}, walks
 
     def _walk(self, orders: NDArray[np.int64], examples: NDArray[np.int64]) -> tuple[Array, float]:
-        """The marginals of the players that join on each walk, (walks, joiners), and the units that they cost."""
+        """The marginals of the players that join on each walk, (walks, joiners), and their cost in units."""
         masks = walk_masks(orders, self.problem.smallest)  # (walks, sizes, players)
         walks, sizes, players = masks.shape
         found = self.engine.values(masks.reshape(-1, players), np.repeat(examples, sizes))
         return np.diff(found.values.double().numpy().reshape(walks, sizes), axis=1), found.cost.units
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in the marginals of some walks."""
+        """Add the marginals of some walks."""
         players, marginals = arrays["players"], arrays["marginals"]
         self.moments = self.moments.update(players, marginals)
         if self.test is not None:
@@ -130,7 +131,7 @@ class PermutationRounds:
 
     @property
     def status(self) -> str:
-        """How many players are decided."""
+        """Number of decided players."""
         return f"{len(self.problem.players) - self.decision.count('undecided')} decided"
 
     def scores(self, units: float, seed: int) -> HeadScores:
@@ -152,7 +153,7 @@ class PermutationRounds:
 
 
 def _start_test(problem: Problem) -> SignTest | None:
-    """A test of signs; none for games without bounds, where it would not hold."""
+    """A sign test; None for games without bounds, for which it is not valid."""
     if problem.game.bounds is None:
         return None
     reach = problem.game.bounds[1] - problem.game.bounds[0]
@@ -185,9 +186,9 @@ def walk_masks(orders: NDArray[np.int64], smallest: int) -> NDArray[np.bool_]:
 
 
 def reversed_joiners(orders: NDArray[np.int64], smallest: int) -> NDArray[np.int64]:
-    """Orders in which the same players join the same first ones, the last of them first, (orders, players).
+    """Orders with the same first `smallest` players, after which the others join in reverse, (orders, players).
 
-    A player that joined k others now joins smallest + players - 1 - k: again any size is as likely as any other.
+    A player that joined k others now joins smallest + players - 1 - k, so all sizes are still equally likely.
 
     Example:
         >>> reversed_joiners(np.array([[3, 1, 0, 2]]), smallest=1)

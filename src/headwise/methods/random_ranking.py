@@ -1,4 +1,4 @@
-"""A random ranking: the control that every ranking has to beat."""
+"""A random ranking, as the baseline for all rankings."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from headwise.scores import HeadScores
 
 @dataclass(frozen=True)
 class RandomRanking:
-    """Values drawn evenly from 0 to 1, the same for every language under one seed."""
+    """Uniform values from 0 to 1, the same for every language with the same seed."""
 
     name: ClassVar[str] = "random"
     signed: ClassVar[bool] = False
@@ -23,12 +23,12 @@ class RandomRanking:
     version: ClassVar[int] = 1
 
     def start(self, problem: Problem, seed: int) -> "RandomRounds":
-        """Begin work on a problem."""
+        """Start the method on a problem."""
         return RandomRounds(self, problem, seed)
 
 
 class RandomRounds:
-    """One draw."""
+    """The state of the method, which has one round."""
 
     def __init__(self, method: RandomRanking, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
@@ -36,17 +36,17 @@ class RandomRounds:
 
     @property
     def done(self) -> bool:
-        """Whether the draw is there."""
+        """Whether the values are drawn."""
         return self.value is not None
 
     @property
     def next_units(self) -> float:
-        """Nothing is asked of the model."""
+        """0: the model is not used."""
         return 0.0
 
     @property
     def status(self) -> str:
-        """What it is."""
+        """The constant `drawn`."""
         return "drawn"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
@@ -55,11 +55,11 @@ class RandomRounds:
         return {"value": value, "units": np.array(0.0)}, 1
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in the draw."""
+        """Add the values."""
         self.value = arrays
 
     def scores(self, units: float, seed: int) -> HeadScores:
-        """The values; nothing is decided."""
+        """The values, without decisions."""
         n = len(self.problem.players)
         value = np.full(n, np.nan) if self.value is None else self.value["value"]
         return make_scores(

@@ -1,4 +1,4 @@
-"""How much of a flip its gradient predicts, learned from past flips: a slope and a limit for every player."""
+"""Prediction of flips by gradients, learned from past flips: a slope and a limit for every player."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Weight of the average over all players beside a player's own flips, in flips.
+#: Weight of the average over all players against a player's own flips, in flips.
 PRIOR = 8.0
-#: Largest gradient that is used, in root mean squares of the player's marginals: a larger one is an outlier.
+#: Limit of gradients, in root mean squares of the player's marginals: a larger gradient is an outlier.
 LIMIT = 16.0
-#: Largest slope that few flips may suggest: gradients far smaller than marginals do not predict them.
+#: Largest slope that few flips can give: gradients that are much smaller than marginals do not predict them.
 STEEPEST = 10.0
 #: Sums over all flips: count, squares of marginals x and of hard marginals h. Over flips with a gradient: count and
 #: products with the limited gradient g. Over all bases with a gradient: count, and squared limited gradients.
@@ -21,15 +21,16 @@ _SUMS = ("flips", "xx", "hh", "known", "xg", "hg", "gg", "bases", "energy")
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """What past flips show of each player's gradients.
+    """Slopes and limits of each player's gradients, estimated from past flips.
 
     Gradients are limited before use, because nearly empty coalitions can have gradients thousands of times larger than
     any marginal (the derivative of a layer norm whose input is nearly constant). A limited gradient times its slope
-    is the prediction of a marginal. Every player has one slope for bases where it is off and one where it is on; both
-    are shrunk towards the slope of all players, and that one towards 0, so without flips all slopes are 0.
+    is the prediction of a marginal. Every player has one slope for bases in which it is off and one for bases in which
+    it is on. Both are shrunk towards the slope of all players, which is shrunk towards 0, so without flips all slopes
+    are 0.
 
     Attributes:
-        sums: Sums by name, (2, players) each: where the player was off, and where it was on.
+        sums: Sums by name, (2, players) each: over bases in which the player was off, and in which it was on.
 
     Example:
         >>> slopes = Slopes.start(players=2)
@@ -42,7 +43,7 @@ class Slopes:
 
     @classmethod
     def start(cls, players: int) -> "Slopes":
-        """No flips yet."""
+        """The slopes before any flip."""
         return cls({name: np.zeros((2, players)) for name in _SUMS})
 
     def add(self, sums: Mapping[str, Array]) -> "Slopes":
@@ -56,20 +57,20 @@ class Slopes:
         return found
 
     def limits(self) -> Array:
-        """The largest gradient of each player that is used, (players,); 0 before the first flip.
+        """The limit of the gradients of each player, (players,); 0 before the first flip.
 
-        A multiple of the root mean square of its marginals, with one average marginal of all players added.
+        It is a multiple of the root mean square of its marginals, with one average marginal of all players added.
         """
         found: Array = LIMIT * np.sqrt(self._squares())
         return found
 
     def limited(self, gradients: Array) -> Array:
-        """Gradients (bases, players), none larger than its limit."""
+        """Gradients (bases, players), clipped to the limits."""
         limits = self.limits()
         return np.clip(gradients, -limits, limits)
 
     def of(self, hard: bool = False) -> Array:
-        """The slopes of the value or the hard value: where players are off, and where they are on, (2, players)."""
+        """The slopes of the value or the hard value, for players that are off and that are on, (2, players)."""
         crossed, squared = self.sums["hg" if hard else "xg"], self.sums["gg"]
         scale = np.maximum(self.sums["energy"] / self.sums["bases"].clip(1), self._squares() / STEEPEST**2)
         usual = _alike(crossed, scale).sum(1, keepdims=True) / (_alike(squared, scale).sum(1, keepdims=True) + PRIOR)
@@ -83,21 +84,21 @@ class Slopes:
         return found
 
     def unexplained(self, hard: bool = False, gradients: bool = True) -> Array:
-        """Mean square of what predictions leave of a marginal, (players,), shrunk towards the usual one.
+        """Mean squared error of the predictions of a marginal, (players,), shrunk towards `usual`.
 
         Args:
-            hard: Of the hard value.
-            gradients: Whether there are gradients to predict with; without them, all is left.
+            hard: Use the hard value.
+            gradients: Whether there are gradients; without them, the predictions are 0.
         """
         left = self._left(hard, gradients)
         found: Array = (self.flips * left + PRIOR * self.usual(hard, gradients)) / (self.flips + PRIOR)
         return found.clip(found.max() * 1e-6) if found.any() else np.ones_like(found)
 
     def usual(self, hard: bool = False, gradients: bool = True) -> Array:
-        """The same, as the size of a player's gradients suggests, (players,).
+        """Mean squared error of the predictions expected from the size of a player's gradients, (players,).
 
-        By gradients, which every base shows of every player, and not by the player's own flips: where a hard value
-        rarely changes, the flips of most players have shown no change yet, but some will.
+        It uses gradients, which every base has for every player, instead of the player's own flips: if a hard value
+        rarely changes, the flips of most players have not changed it yet, but some will.
         """
         scale = self.sums["energy"].sum(0) / self.sums["bases"].sum(0).clip(1)
         total = _alike(self.flips * self._left(hard, gradients), scale).sum()
@@ -111,7 +112,7 @@ class Slopes:
         return found
 
     def _left(self, hard: bool, gradients: bool) -> Array:
-        """Mean square that predictions leave, from the player's own flips alone, (players,)."""
+        """Mean squared error of the predictions, only from the player's own flips, (players,)."""
         slope, s = self.of(hard), self.sums
         squares, crossed = (s["hh"], s["hg"]) if hard else (s["xx"], s["xg"])
         gain = (2 * slope * crossed - slope**2 * s["gg"]).sum(0) / s["known"].sum(0).clip(1)
@@ -120,7 +121,7 @@ class Slopes:
 
 
 def _alike(sums: Array, scale: Array) -> Array:
-    """Sums divided by each player's own scale, so that all players count alike; 0 for those without any gradient."""
+    """Sums divided by each player's scale, so that all players have the same weight; 0 for players without gradient."""
     found: Array = np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
     return found
 
@@ -136,12 +137,12 @@ def sum_flips(
     """The sums of a round, to be added to the slopes of earlier rounds.
 
     Args:
-        slopes: The slopes so far; gradients are limited as these and the round's own marginals suggest.
-        bases: Who is on at each base, (bases, players).
-        gradients: Weighted gradients there, (bases, players); None for a round without.
-        stars: The bases with flips, (stars,).
-        players: Who is flipped at each of these, (stars, flips).
-        marginals: Weighted marginals by value and by hard value, (stars, flips, 2).
+        slopes: The slopes so far; with the round's own marginals, they determine the limits of gradients.
+        bases: The players that are on at each base, (bases, players).
+        gradients: Weighted gradients at the bases, (bases, players); None for a round without gradients.
+        stars: Indices of the bases with flips, (stars,).
+        players: The players flipped at each of these, (stars, flips).
+        marginals: Weighted marginals of the value and of the hard value, (stars, flips, 2).
     """
     n = bases.shape[1]
     place = np.take_along_axis(bases[stars], players, axis=1) * n + players  # (stars, flips), in (2, players)

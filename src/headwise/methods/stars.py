@@ -6,14 +6,14 @@ their true marginals and the errors of the predictions. The estimate is the mean
 errors, each divided by the probability of the flip.
 
 A prediction is a limited gradient times a slope (see `slopes`). Limits, slopes and probabilities of players come from
-earlier rounds, and the probability of a base from the block's gradients, so every round is unbiased whatever they are.
-Players whose predictions are less reliable get more flips, undecided ones more again, and every player gets some.
-Where predictions save less than gradients cost, rounds have no gradients, and stars is plain sampling of flips; a small
-share of rounds has them all the same, in case more flips show that they help. The first rounds are small, because
-slopes start at 0.
+earlier rounds, and the probability of a base from the block's gradients, so every round is unbiased for any of their
+values. Players with less reliable predictions and undecided players get more flips, and every player gets some. If
+predictions save less than gradients cost, rounds have no gradients, and stars is plain sampling of flips. A small share
+of rounds still has gradients, in case more flips show that they help. The first rounds are small, because slopes start
+at 0.
 
 Each player's rounds are averaged with its probability of a flip as weight. The weights also come from earlier rounds,
-so the weighted sum of errors has mean zero; dividing by the sum of weights leaves a bias that falls with the number of
+so the weighted sum of errors has mean zero. Dividing by the sum of weights causes a bias that falls with the number of
 rounds, while the standard error falls with its square root.
 """
 
@@ -39,35 +39,35 @@ from headwise.stats.asymptotic import asymptotic_radius
 Array = NDArray[np.float64]
 Confidence = Literal["betting", "asymptotic"]
 
-#: Share of the flips that all players get alike, whatever is known of them.
+#: Share of the flips that is distributed equally over all players.
 _EVEN = 0.25
-#: Share of the chance to be flipped at that all bases of a block get alike, however small their gradients.
+#: Share of the probability of being chosen for flips that is distributed equally over the bases of a block.
 ANY = 0.2
-#: Flips of a player before its variance is to be trusted.
+#: Minimum number of flips of a player for a reliable variance.
 _FEWEST_FLIPS = 32
-#: Allowance for a variance known from f flips only: it is taken as (1 + 4/√f) times what they show, one standard error
-#: of the variance of marginals whose kurtosis is 17; many heads have a few rare and large marginals.
+#: A variance estimated from f flips is multiplied by 1 + 4/√f: one standard error of the variance of marginals with a
+#: kurtosis of 17, because many heads have a few rare and large marginals.
 _ALLOWANCE = 4.0
-#: Share of the units that goes to gradients even where they do not pay.
+#: Share of the units used for gradients even if they do not pay.
 _EXPLORED = 0.05
-#: Standard errors by which the hard value may speak against a harmful player.
+#: Number of standard errors above 0 from which the hard value contradicts a harmful player.
 _AGAINST = 2.0
 
 
 @dataclass(frozen=True)
 class Stars:
-    """The default method: unbiased, and cheap where gradients tell most of the truth.
+    """The default method: unbiased, and efficient if gradients predict marginals well.
 
     Attributes:
-        error_rate: Chance of any wrong decision over all players.
-        confidence: `asymptotic` holds at all times as observations grow, with gradients doing their share of the work.
-            `betting` holds for any distribution and any number of them, and pays for it: no bound of that kind can
-            tell a value from 0 by fewer than ln(2·players/error_rate) / |value| flips of the player, since events
-            as rare as that could still turn its sign. Values of heads are often below 1/1000.
-        bases: Bases with flips in a round, one in each block.
-        gradients: Bases with a gradient in a block.
-        flips: PlayerKind flipped at a base.
-        confirm: Whether a harmful player must not be helpful by accuracy, where the game is a soft one.
+        error_rate: Probability of any wrong decision over all players.
+        confidence: `asymptotic` is anytime-valid for large numbers of observations, and benefits from gradients.
+            `betting` is valid for any distribution and any number of observations, but needs more of them: no such
+            bound can distinguish a value from 0 with fewer than ln(2·players/error_rate) / |value| flips of the
+            player, since rarer events could still change its sign. Values of heads are often below 1/1000.
+        bases: Number of bases with flips in a round, one per block.
+        gradients: Number of bases with a gradient in a block.
+        flips: Number of players flipped at a base.
+        confirm: For soft games, leave a harmful player undecided if it is helpful by accuracy.
     """
 
     name: ClassVar[str] = "stars"
@@ -86,27 +86,28 @@ class Stars:
 
     def __post_init__(self) -> None:
         if self.confidence not in get_args(Confidence):
-            raise HeadwiseError(f"confidence is one of {', '.join(get_args(Confidence))}, not {self.confidence!r}")
+            raise HeadwiseError(f"confidence must be one of {', '.join(get_args(Confidence))}, not {self.confidence!r}")
         if not 0 < self.error_rate < 1:
-            raise HeadwiseError(f"an error rate is between 0 and 1, not {self.error_rate}")
-        if least := [name for name in ("bases", "gradients", "flips") if getattr(self, name) < 1]:
-            raise HeadwiseError(f"{least[0]} of stars are at least 1, not {getattr(self, least[0])}")
+            raise HeadwiseError(f"an error rate must be between 0 and 1, not {self.error_rate}")
+        if wrong := [name for name in ("bases", "gradients", "flips") if getattr(self, name) < 1]:
+            raise HeadwiseError(f"{wrong[0]} of stars must be at least 1, not {getattr(self, wrong[0])}")
 
     def start(self, problem: Problem, seed: int) -> "StarRounds":
-        """Begin work on a problem.
+        """Start the method on a problem.
 
         Raises:
-            HeadwiseError: The game is no mean over examples.
+            HeadwiseError: The game is not a mean over examples.
         """
         if problem.game.statistics > 1:
             raise HeadwiseError(
-                f"the game {problem.game.name!r} is no mean over examples, so one says nothing: take 'probability'"
+                f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
+                "use 'probability'"
             )
         return StarRounds(self, problem, seed)
 
 
 class StarRounds:
-    """Stars at work."""
+    """The state of stars."""
 
     def __init__(self, method: Stars, problem: Problem, seed: int) -> None:
         self.method, self.problem, self.seed = method, problem, seed
@@ -115,7 +116,7 @@ class StarRounds:
         self.rounds, self.blocks, self.units = 0, 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
         self._planned: int | None = None
-        # Weights of blocks and their squares, (players,); weighted sums of blocks, by value and by hard value.
+        # Weights of blocks and their squares, (players,); weighted sums of blocks of the value and of the hard value.
         self.weight, self.weight_squares = np.zeros(n), np.zeros(n)
         self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
         self.test = self._start_test() if method.confidence == "betting" else None
@@ -130,7 +131,7 @@ class StarRounds:
 
     @property
     def next_units(self) -> float:
-        """The most that the next round may cost: gradients, bases and flips, whichever players are drawn."""
+        """Maximum cost of the next round: gradients, bases and flips of any players that may be drawn."""
         stars, rows = self._blocks, self._blocks * (self._flips + 1)
         flips = most_drawn(self.flip_chances(), self._flips, self.flip_engine.flip_units)
         gradients = self.gradient_engine.most_units(stars * self._gradients, gradients=True) if self._gradients else 0.0
@@ -138,12 +139,12 @@ class StarRounds:
 
     @property
     def status(self) -> str:
-        """How many players are decided."""
+        """Number of decided players."""
         decided = sum(decision != "undecided" for decision in self.decisions())
         return f"{decided} of {len(self.problem.players)} decided"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """A round: gradients at all bases unless they do not pay, flips at one base of each block."""
+        """A round: gradients at all bases if they pay, and flips at one base of each block."""
         count = self._blocks * max(self._gradients, 1)
         bases, index = self.draw_bases(first_draw, count)
         weights = star_weights(bases, self.problem.smallest)  # (bases, players)
@@ -166,7 +167,7 @@ class StarRounds:
         return bases, draws.examples(first_draw, count, len(self.problem.examples))
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in the sums of a round."""
+        """Add the sums of a round."""
         self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
         self.rounds, self.blocks, self.units = (
@@ -185,10 +186,10 @@ class StarRounds:
     def scores(self, units: float, seed: int) -> HeadScores:
         """The estimates so far."""
         value, stderr = self.estimates()
-        promised = self.method.confidence == "asymptotic" or self.test is not None
+        bounded = self.method.confidence == "asymptotic" or self.test is not None
         return make_scores(
             self.problem, self.method, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
-            self.method.error_rate if promised else None, self.method.confidence if promised else "none",
+            self.method.error_rate if bounded else None, self.method.confidence if bounded else "none",
         )  # fmt: skip
 
     def estimates(self) -> tuple[Array, Array]:
@@ -198,23 +199,23 @@ class StarRounds:
         mean = self.totals / self.weight
         spread = (self.squares - 2 * mean * self.crosses + mean**2 * self.weight_squares).clip(0)
         shown = spread / self.weight**2 * self.blocks / max(self.blocks - 1, 1)
-        # A player whose few flips happen to show nothing is not known any better for it.
+        # Shrunk towards the usual error: few flips of a player may show no variance by chance.
         flips = self.slopes.flips
         usual = np.stack([self.slopes.usual(hard) for hard in (False, True)]) / flips.clip(1)
         return mean, np.sqrt((flips * shown + PRIOR * usual) / (flips + PRIOR))
 
     def radius(self) -> Array:
-        """How far off values may be at all times, by the asymptotic bound for all players together, (players,)."""
+        """Anytime-valid asymptotic bound on the error of the values, for all players together, (players,)."""
         if not self.blocks:
             return np.full(len(self.problem.players), np.inf)
-        count = self.weight**2 / self.weight_squares  # blocks of equal weight that would say as much
+        count = self.weight**2 / self.weight_squares  # effective number of blocks
         flips = self.slopes.flips
         variance = count * self.estimates()[1][0] ** 2 * (1 + _ALLOWANCE / np.sqrt(flips.clip(1)))
         found = asymptotic_radius(count, variance, self.method.error_rate / len(self.problem.players))
         return np.where(flips >= _FEWEST_FLIPS, found, np.inf)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """What is decided so far."""
+        """The decisions so far."""
         if self._decided is None:
             self._decided = self._decide()
         return self._decided
@@ -241,14 +242,14 @@ class StarRounds:
 
     @property
     def _blocks(self) -> int:
-        """Blocks of the next round: few in the first rounds, in which little is known about gradients."""
-        return min(self.method.bases, 2 << self.rounds)
+        """Number of blocks of the next round: few in the first rounds, when little is known about gradients."""
+        return min(self.method.bases, 1 << (self.rounds + 1))
 
     @property
     def _gradients(self) -> int:
-        """Bases with a gradient in a block of the next round; 0 where gradients cost more than they save.
+        """Number of bases with a gradient in a block of the next round; 0 if gradients cost more than they save.
 
-        A small share of the units goes to gradients in any case, so that a wrong choice is corrected later.
+        A small share of the units is always used for gradients, so that a wrong choice is corrected later.
         """
         if self._planned is None:
             each, spent = self.method.gradients, 2 * float(self.slopes.sums["bases"][:, 0].sum())
@@ -257,7 +258,7 @@ class StarRounds:
         return self._planned
 
     def _error_by_units(self, gradients: int) -> float:
-        """Squared error times units that rounds with or without gradients promise, the sum over players."""
+        """Expected squared error times units of rounds with or without gradients, summed over players."""
         (value, _), (error, _) = self.estimates()
         chances = self._chances(gradients > 0)
         flips = self.slopes.unexplained(gradients=gradients > 0) / chances
@@ -266,23 +267,25 @@ class StarRounds:
         return float((flips + means / max(gradients, 1)).clip(0).sum() * units)
 
     def flip_chances(self) -> Array:
-        """The chance of each player to be flipped at a base, (players,); they sum to the flips of a base."""
+        """The probability that each player is flipped at a base, (players,); they sum to the flips of a base."""
         return self._chances(self._gradients > 0)
 
     def _chances(self, gradients: bool) -> Array:
         n = len(self.problem.players)
         wanted = np.sqrt(self.slopes.unexplained(gradients=gradients) / self.flip_engine.flip_units)
         undecided = np.array([decision == "undecided" for decision in self.decisions()])
-        # As much for them alone as they are of all: where few are left, more flips would decide hardly any of them.
+        # The undecided players get their share of all players as an extra share of the flips. If only a few are
+        # undecided, more flips would decide hardly any of them.
         apart = undecided.mean()
         alone = wanted * undecided / (wanted * undecided).sum() if apart else 0.0
         shares = apart * alone + (1 - apart) * wanted / wanted.sum()
         return capped_shares(_EVEN / n + (1 - _EVEN) * shares, self._flips)
 
     def _choose_bases(self, first_draw: int, gradients: Array) -> tuple[NDArray[np.int64], Array]:
-        """The base of each block to flip at, and the odds of it against an even choice, (stars,) each.
+        """The base of each block with flips, and its probability relative to a uniform choice, (stars,) each.
 
-        A bet needs marginals within the game's bounds, which it would not get by dividing them by other odds than 1.
+        Betting needs marginals within the game's bounds, so it uses a uniform choice: dividing marginals by other
+        relative probabilities than 1 could exceed the bounds.
         """
         blocks = self._blocks
         each = len(gradients) // blocks
@@ -296,14 +299,14 @@ class StarRounds:
         return np.arange(blocks) * each + place, chance[np.arange(blocks), place] * each
 
     def _choose_players(self, first_draw: int) -> NDArray[np.int64]:
-        """The players to flip at each base, (stars, flips): each with its chance, whatever the base is."""
+        """The players to flip at each base, (stars, flips), with probabilities that do not depend on the base."""
         start = Draws(self.seed, "star flips").uniform(first_draw, self._blocks, 1)  # (stars, 1)
         return systematic_sample(self.flip_chances(), self._flips, start)
 
     def _flip(
         self, bases: NDArray[np.bool_], index: NDArray[np.int64], players: NDArray[np.int64], weights: Array
     ) -> tuple[Array, EngineCost]:
-        """Weighted marginals by value and by hard value, (stars, flips, 2), and their cost; 0 for those of weight 0."""
+        """Weighted marginals of value and hard value, (stars, flips, 2), and their cost; 0 if the weight is 0."""
         weight = np.take_along_axis(weights, players, axis=1)  # (stars, flips)
         found = self.flip_engine.flips(bases, index, np.where(weight > 0, players, -1))
         differences = (found.flipped - found.base[:, None]).numpy().astype(np.float64)
@@ -319,7 +322,7 @@ class StarRounds:
         players: NDArray[np.int64],
         marginals: Array,
     ) -> Arrays:
-        """A round's estimates: of gradients (bases, players), and marginals at stars (stars, flips, 2)."""
+        """A round's estimates from gradients (bases, players) and marginals at stars (stars, flips, 2)."""
         chance, row = self.flip_chances(), np.arange(len(stars))[:, None]
         totals, squares = [], []
         for which, hard in enumerate((False, True)):
@@ -340,13 +343,13 @@ class StarRounds:
         }
 
     def _start_test(self) -> SignTest | None:
-        """A test of signs; none for games without bounds, which nothing holds for."""
+        """A sign test; None for games without bounds, for which it is not valid."""
         bounds = self.problem.game.bounds
         if bounds is None:
             return None
         n, m = len(self.problem.players), self.problem.smallest
-        most = (bounds[1] - bounds[0]) * float(star_weights(np.ones((1, n), dtype=bool), m).max())
-        return SignTest.start(n, -most, most)
+        largest = (bounds[1] - bounds[0]) * float(star_weights(np.ones((1, n), dtype=bool), m).max())
+        return SignTest.start(n, -largest, largest)
 
     @property
     def _flips(self) -> int:
@@ -354,10 +357,12 @@ class StarRounds:
 
 
 def systematic_sample(chances: Array, size: int, start: Array) -> NDArray[np.int64]:
-    """Players drawn with given chances: those in whose stretches start, start + 1, … fall, (samples, size).
+    """Systematic sampling: players whose intervals contain start, start + 1, …, (samples, size).
+
+    The intervals are consecutive, and the length of a player's interval is its probability.
 
     Args:
-        chances: The chance of each player, at most 1; they sum to the size, (players,).
+        chances: The probability of each player, at most 1; they sum to the size, (players,).
         size: Number of players in a sample.
         start: A number between 0 and 1 for each sample, (samples, 1).
 
@@ -378,14 +383,14 @@ def most_drawn(chances: Array, size: int, units: Array) -> float:
         >>> most_drawn(np.array([0.5, 1.0, 0.5]), size=2, units=np.array([3.0, 1.0, 2.0]))
         4.0
     """
-    # A sample changes only where the start passes the end of a player's stretch.
+    # A sample changes only if the start passes the end of a player's interval.
     ends = np.sort(np.append(np.cumsum(chances) % 1, [0.0, 1.0]))
     samples = systematic_sample(chances, size, ((ends[1:] + ends[:-1]) / 2)[:, None])
     return float(units[samples].sum(1).max())
 
 
 def capped_shares(weights: Array, total: float) -> Array:
-    """Chances in proportion to weights that sum to a total, none above 1.
+    """Probabilities in proportion to weights that sum to a total, each at most 1.
 
     Example:
         >>> capped_shares(np.array([8.0, 1.0, 1.0]), total=2)

@@ -1,4 +1,4 @@
-"""Truncated Monte Carlo with bandit stopping, as the text of Held & Yang has it."""
+"""Truncated Monte Carlo with bandit stopping, as described by Held & Yang."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,22 +21,23 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tmab:
-    """Random permutations over a fixed sample, until an empirical Bernstein bound tells every player's sign.
+    """Random permutations over a fixed sample, until an empirical Bernstein bound decides every player's sign.
 
     Held & Yang, "Shapley Head Pruning: Identifying and Removing Interference in Multilingual Transformers" (EACL 2023),
-    section 3.2. A coalition is worth its metric on one sample of examples. A permutation is walked down from the full
-    model to the smallest coalition of the estimand; the marginal of each player on the way is one observation. A
-    player stops once `σ·sqrt(2·ln(3/δ)/t) + 3·R·ln(3/δ)/t < |mean|`. Stopped players go without being valued, but the
-    marginal of the next one needs the coalition before it all the same.
+    section 3.2. The value of a coalition is its metric on one sample of examples. A permutation is followed from the
+    full model down to the smallest coalition of the estimand, and the marginal of each player is one observation. A
+    player stops once `σ·sqrt(2·ln(3/δ)/t) + 3·R·ln(3/δ)/t < |mean|`. Stopped players are removed without computing
+    their marginal, but the marginal of the next player still needs the value of the coalition before it.
 
-    As in the paper, the bound is looked at after every observation, which it does not allow for, and is corrected
-    for the number of players in no way: `permutation` and `stars` do better on both counts. The released code
-    differs from the paper; this is the paper.
+    As in the paper, the bound is checked after every observation, which its guarantee does not cover, and it is not
+    corrected for the number of players. `permutation` and `stars` are valid in both respects. The released code
+    differs from the paper; this implements the paper.
 
     Attributes:
-        sample: Examples in the sample, drawn once by the seed and the same for data sets of one size; all if fewer.
+        sample: Number of examples in the sample; all examples if there are fewer. The sample depends only on the seed
+            and the size of the data set.
         value_range: R.
-        error_rate: δ, for each player by itself.
+        error_rate: δ, for each player separately.
 
     Example:
         >>> Tmab(sample=256).name
@@ -56,15 +57,15 @@ class Tmab:
 
     def __post_init__(self) -> None:
         if self.sample < 1:
-            raise HeadwiseError(f"a sample holds at least one example, not {self.sample}")
+            raise HeadwiseError(f"a sample needs at least one example, not {self.sample}")
 
     def start(self, problem: Problem, seed: int) -> "TmabRounds":
-        """Begin work on a problem."""
+        """Start the method on a problem."""
         return TmabRounds(self, problem, seed)
 
 
 class TmabRounds:
-    """The bandit at work: a round is a permutation.
+    """The state of the method: a round is one permutation.
 
     Args:
         method: The options.
@@ -81,44 +82,44 @@ class TmabRounds:
 
     @property
     def stopped(self) -> NDArray[np.bool_]:
-        """Which players' signs are told, (players,); they have no more observations, so they stay so."""
+        """Whether the sign of each player is decided, (players,). It stays decided, without further observations."""
         radius = self.moments.radius(self.method.value_range, self.method.error_rate)
         return np.asarray(radius < np.abs(self.moments.mean))
 
     @property
     def done(self) -> bool:
-        """Whether all signs are told."""
+        """Whether all signs are decided."""
         return bool(self.stopped.all())
 
     @property
     def next_units(self) -> float:
-        """Every coalition that the next permutation may need, on every example of the sample."""
-        going = int((~self.stopped).sum())
+        """Maximum cost: every coalition that the next permutation may need, on every example of the sample."""
+        active = int((~self.stopped).sum())
         sizes = len(self.problem.players) - self.problem.smallest + 1
-        return self.engine.most_units(min(sizes, 2 * going) * len(self.sample))
+        return self.engine.most_units(min(sizes, 2 * active) * len(self.sample))
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
-        """Walk down one permutation."""
+        """Compute the marginals of one permutation."""
         smallest = self.problem.smallest
         [order] = draw_orders(self.draws, first_draw, 1, len(self.problem.players))
         joiners = order[smallest:]
-        going = np.flatnonzero(~self.stopped[joiners])  # the i-th step is from smallest + i players to one more
-        needed = np.union1d(going, going + 1)
+        active = np.flatnonzero(~self.stopped[joiners])  # the i-th step is from smallest + i players to one more
+        needed = np.union1d(active, active + 1)
         values = np.full(len(joiners) + 1, np.nan)
         masks = walk_masks(order[None], smallest)[0, needed]
         values[needed], cost = value_coalitions(
             self.engine, self.problem.game, masks, np.tile(self.sample, (len(needed), 1))
         )
-        marginals = values[going + 1] - values[going]
-        return {"players": joiners[going], "marginals": marginals, "units": np.array(cost.units)}, 1
+        marginals = values[active + 1] - values[active]
+        return {"players": joiners[active], "marginals": marginals, "units": np.array(cost.units)}, 1
 
     def absorb(self, arrays: Arrays) -> None:
-        """Take in the marginals of a permutation."""
+        """Add the marginals of a permutation."""
         self.moments = self.moments.update(arrays["players"], arrays["marginals"])
 
     @property
     def status(self) -> str:
-        """How many players have stopped."""
+        """Number of decided players."""
         return f"{int(self.stopped.sum())} decided"
 
     def scores(self, units: float, seed: int) -> HeadScores:
@@ -139,7 +140,7 @@ class TmabRounds:
 
 
 def draw_sample(seed: int, size: int, total: int) -> NDArray[np.int64]:
-    """Some of the examples, none twice, in order; all where there are no more.
+    """A sorted random sample of examples without replacement; all examples if there are at most `size`.
 
     Example:
         >>> draw_sample(seed=7, size=3, total=10)
