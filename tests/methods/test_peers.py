@@ -81,6 +81,7 @@ def one_by_one(peer: Peer, estimates: int = 100) -> Peer:
     return change(peer, units=24 * estimates, examples_per_coalition=1, coalitions=24)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
 def test_estimates_on_an_example_each_are_averaged(peer: Peer) -> None:
     problem = simulate(players=5, examples=40, noise=0.5)
