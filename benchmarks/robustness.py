@@ -8,7 +8,10 @@ thousands of times too large. The goals are a ratio of at most 1.2 in every game
 square of errors divided by standard errors is 1, and 95% of errors are within two standard errors.
 
     python -m benchmarks.robustness [--quick] [--families gemma2,t5] [--games probability,accuracy]
-        [--budgets 2000,10000] [--seeds 40] [--players 8]
+        [--budgets 2000,10000] [--seeds 40] [--players 8] [--checkpoint FOLDER]
+
+With `--checkpoint`, the folder of a real language model replaces the tiny models; its texts are the first sentences of
+the phrasebook.
 """
 
 import argparse
@@ -19,17 +22,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 from tests.engine.worlds import ANSWERING, make_examples
 from tests.families import BY_NAME
 from tests.methods.worlds import TableProblem, tabulate
 
+import headwise as hw
 from headwise import HeadwiseError
-from headwise.engine import players_from_groups
+from headwise.engine import ExampleSet, players_from_groups
 from headwise.games import find_game
 from headwise.heads import find_heads
 from headwise.methods import Budget, Estimand, Problem, score
 from headwise.methods.permutation import Permutation
 from headwise.methods.stars import Stars
+from headwise.scoring import make_setting
 
 Array = NDArray[np.float64]
 GAMES = ("probability", "log-likelihood", "accuracy", "margin")
@@ -68,13 +74,20 @@ def main() -> None:
     parser.add_argument("--budgets", default="2000,10000", help="units per run")
     parser.add_argument("--seeds", type=int, default=40, help="number of runs of stars per game")
     parser.add_argument("--players", type=int, default=8)
+    parser.add_argument("--checkpoint", help="folder of a language model to use instead of the tiny models")
+    parser.add_argument("--texts", type=int, default=4, help="number of texts for --checkpoint")
     options = parser.parse_args()
     if options.quick:
         options.families, options.games = ",".join(QUICK), "log-likelihood,accuracy"
         options.budgets, options.seeds = "2000", 12
+    if options.checkpoint:
+        options.families = options.checkpoint
     rows = []
     for family, game in itertools.product(options.families.split(","), options.games.split(",")):
-        problem = make_problem(family, game, options.players)
+        if options.checkpoint:
+            problem = checkpoint_problem(options.checkpoint, game, options.players, options.texts)
+        else:
+            problem = make_problem(family, game, options.players)
         for share, budget in itertools.product((0.0, 0.5), map(float, options.budgets.split(","))):
             row = compare(family, problem, share, budget, range(options.seeds))
             if row is not None:
@@ -92,10 +105,22 @@ def make_problem(family: str, game: str, players: int) -> TableProblem:
     if family not in {case.name for case in ANSWERING}:
         raise SystemExit(f"--families: there is no {family!r}: choose from {', '.join(c.name for c in ANSWERING)}")
     model = BY_NAME[family].build()
+    return enumerate_game(model, make_examples(BY_NAME[family], model), game, players)
+
+
+def checkpoint_problem(folder: str, game: str, players: int, texts: int) -> TableProblem:
+    """A language model from a folder, on the first English sentences of the phrasebook."""
+    examples = hw.open_dataset("phrasebook", task="pos").examples("en", "dev")[:texts]
+    rows = [{"text": " ".join(example.words), "language": "en", "split": "dev"} for example in examples]
+    setting = make_setting(*hw.load(folder), hw.dataset(rows, task="lm"), "lm")
+    return enumerate_game(setting.model, setting.encode(setting.dataset.examples("en", "dev")), game, players)
+
+
+def enumerate_game(model: nn.Module, examples: ExampleSet, game: str, players: int) -> TableProblem:
+    """The values and gradients of all coalitions of a model whose heads are grouped into players by layer."""
     heads = find_heads(model)
     parts = np.array_split(np.array(heads.players()), players)
     groups = {f"g{place}": tuple(map(str, part)) for place, part in enumerate(parts)}
-    examples = make_examples(BY_NAME[family], model)
     return tabulate(Problem(model, heads, examples, players_from_groups(heads, groups), find_game(game)))
 
 

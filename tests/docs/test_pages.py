@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
+import typer
 import typer.main
 
 import headwise
@@ -56,7 +56,7 @@ def test_the_commands_of_a_page_exist_with_their_options(path: Path) -> None:
         name, *arguments = shlex.split(line, comments=True)
         assert name in group.commands, line
         command = group.commands[name]
-        with click.Context(command) as context:
+        with typer.Context(command) as context:
             command.make_parser(context).parse_args(arguments)  # raises an error on an unknown option
 
 

@@ -91,12 +91,15 @@ def tune(
         HeadwiseError: Something does not fit together; the message says what.
 
     Example:
-        >>> from transformers import BertConfig, BertModel, BertTokenizerFast
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
         >>> from headwise.data.examples import WordExample
         >>> config = BertConfig(vocab_size=4, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
         ...                     intermediate_size=8)
         >>> words = {"[PAD]": 0, "[UNK]": 1, "cat": 2, "sat": 3}
-        >>> tokenizer = BertTokenizerFast(vocab=words, cls_token="[UNK]", sep_token="[UNK]")
+        >>> fast = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+        >>> fast.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        >>> tokenizer = PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]")
         >>> examples = [WordExample("1", ("cat", "sat"), ("NOUN", "VERB"))]
         >>> tuned = tune(BertModel(config), tokenizer, {"train": examples, "dev": examples}, task="pos")
         >>> type(tuned.model).__name__, len(tuned.result.history)
