@@ -34,13 +34,13 @@ def any_wrong(scores: HeadScores, problem: SimulatedProblem) -> bool:
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
 def test_estimates_are_unbiased_and_their_errors_are_what_they_say(share: float, method: Stars) -> None:
     distances = []
-    for seed in range(40):
+    for seed in range(60):
         problem = simulate(players=12, examples=40, curve=0.4, seed=seed, share=share)
         found = score(method, problem, Budget(1500), seed)
         distances.append((found.values() - problem.exact) / np.array(found.stderr))
     z = np.array(distances)
     assert abs(z.mean()) < 4 / np.sqrt(z.size)
-    assert 0.85 < z.std() < 1.1  # what is usual is a little on the safe side while flips are few
+    assert 0.85 < z.std() < 1.13  # about 1.06 over many seeds: chances of flips adapt to the variances seen so far
 
 
 def test_a_screen_by_gradients_is_biased_where_stars_are_not() -> None:
@@ -61,7 +61,7 @@ def test_stars_agree_with_enumeration_on_real_models(case: str, share: float) ->
     assert np.abs((found.values() - truth) / np.array(found.stderr)).max() < 4
 
 
-@pytest.mark.parametrize(("case", "most"), [("gemma2", 1.5), ("mt5", 1.5), ("xlm-roberta", 1.2)])
+@pytest.mark.parametrize(("case", "most"), [("gemma2", 1.2), ("mt5", 1.2), ("xlm-roberta", 1.2)])
 def test_gradients_never_cost_much_more_than_they_save(case: str, most: float) -> None:
     """Gradients of gemma2 are off by factors of thousands, those of mt5 useless, those of XLM-R good.
 
@@ -123,6 +123,13 @@ def test_every_player_is_decided_in_the_end() -> None:
     found = score(SMALL, problem, Budget(200_000), seed=0)
     assert found.decision == tuple("harmful" if value < 0 else "helpful" for value in problem.exact)
     assert found.provenance.units < 200_000
+
+
+@pytest.mark.parametrize("budget", [700, 1500])
+def test_most_of_a_small_budget_is_used(budget: float) -> None:
+    problem = simulate(players=40, examples=40, curve=0.4, seed=1)
+    found = score(Stars(error_rate=1e-300), problem, Budget(budget), seed=0)
+    assert 0.7 * budget < found.provenance.units <= budget
 
 
 def test_more_flips_go_to_what_is_undecided() -> None:

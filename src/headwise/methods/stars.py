@@ -10,7 +10,7 @@ earlier rounds, and the probability of a base from the block's gradients, so eve
 values. Players with less reliable predictions and undecided players get more flips, and every player gets some. If
 predictions save less than gradients cost, rounds have no gradients, and stars is plain sampling of flips. A small share
 of rounds still has gradients, in case more flips show that they help. The first rounds are small, because slopes start
-at 0.
+at 0, and so that a small budget is used almost completely.
 
 Each player's rounds are averaged with its probability of a flip as weight. The weights also come from earlier rounds,
 so the weighted sum of errors has mean zero. Dividing by the sum of weights causes a bias that falls with the number of
@@ -75,7 +75,7 @@ class Stars:
     unbiased: ClassVar[bool] = True
     needs_units: ClassVar[bool] = False
     trains: ClassVar[bool] = False
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     error_rate: float = 0.1
     confidence: Confidence = "asymptotic"
@@ -113,7 +113,7 @@ class StarRounds:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
         self.slopes = Slopes.start(n)
-        self.rounds, self.blocks, self.units = 0, 0, 0.0
+        self.blocks, self.units = 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
         self._planned: int | None = None
         # Weights of blocks and their squares, (players,); weighted sums of blocks of the value and of the hard value.
@@ -170,11 +170,7 @@ class StarRounds:
         """Add the sums of a round."""
         self.slopes = self.slopes.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
-        self.rounds, self.blocks, self.units = (
-            self.rounds + 1,
-            self.blocks + blocks,
-            self.units + float(arrays["units"]),
-        )
+        self.blocks, self.units = self.blocks + blocks, self.units + float(arrays["units"])
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
         self.totals = self.totals + chance * arrays["totals"]
         self.crosses = self.crosses + chance**2 * arrays["totals"]
@@ -242,19 +238,23 @@ class StarRounds:
 
     @property
     def _blocks(self) -> int:
-        """Number of blocks of the next round: few in the first rounds, when little is known about gradients."""
-        return min(self.method.bases, 1 << (self.rounds + 1))
+        """Number of blocks of the next round: at most about a quarter of all blocks so far.
+
+        Little is known about gradients in the first rounds, and a small budget is used almost completely.
+        """
+        return min(self.method.bases, 4 + self.blocks // 4)
 
     @property
     def _gradients(self) -> int:
         """Number of bases with a gradient in a block of the next round; 0 if gradients cost more than they save.
 
-        A small share of the units is always used for gradients, so that a wrong choice is corrected later.
+        A small share of the units is always used for gradients, one in each block, so that a wrong choice is corrected
+        later: only the gradient of a base with flips shows how good predictions are.
         """
         if self._planned is None:
             each, spent = self.method.gradients, 2 * float(self.slopes.sums["bases"][:, 0].sum())
-            due = spent <= _EXPLORED * self.units
-            self._planned = each if due or self._error_by_units(each) < self._error_by_units(0) else 0
+            pays = self._error_by_units(each) < self._error_by_units(0)
+            self._planned = each if pays else int(spent <= _EXPLORED * self.units)
         return self._planned
 
     def _error_by_units(self, gradients: int) -> float:
