@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 from tests.engine.worlds import ANSWERING, make_examples
 from tests.families import BY_NAME
 from tests.methods.worlds import TableProblem, tabulate
+from torch import nn
 
 import headwise as hw
 from headwise import HeadwiseError
