@@ -28,6 +28,8 @@ _WHERE = {
     "gradient-screen": ("gradient_screen", "GradientScreen"),
     "michel": ("michel", "Michel"),
     "random": ("random_ranking", "RandomRanking"),
+    "leave-one-out": ("leave_one_out", "LeaveOneOut"),
+    "layers": ("layers", "Layers"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),
     "captum": ("peers", "Captum"),
