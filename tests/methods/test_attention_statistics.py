@@ -21,7 +21,7 @@ from tests.methods.worlds import tiny_problem
 
 Array = NDArray[np.float64]
 METHODS = ("confidence", "entropy", "hies")
-CASES = ["xlm-roberta", "modernbert", "llama", "gemma2", "gpt2", "bloom", "marian", "t5"]
+CASES = ["xlm-roberta", "modernbert", "llama", "gemma3", "gpt2", "bloom", "marian", "t5"]
 
 
 def world(case: str, kind: str = "heads", examples: int = 5) -> Problem:
@@ -66,7 +66,7 @@ def plain_confidence(problem: Problem, case: str) -> Array:
 
 
 def entropy_of(weights: Array) -> float:
-    return -sum(w * math.log(w) for w in weights if w > 0)
+    return -sum(w * math.log(w) for w in weights.tolist() if w > 0)
 
 
 def plain_entropy(problem: Problem, case: str) -> Array:

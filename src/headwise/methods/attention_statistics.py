@@ -69,7 +69,6 @@ class _AttentionMethod:
     version: ClassVar[int] = 1
 
     name: ClassVar[str]
-    statistic: ClassVar[Statistic]
     sign: ClassVar[int]
 
     examples: int = 64
@@ -77,6 +76,11 @@ class _AttentionMethod:
     def __post_init__(self) -> None:
         if self.examples < 1:
             raise HeadwiseError(f"a round needs at least one example, not {self.examples}")
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic."""
+        raise NotImplementedError
 
     def start(self, problem: Problem, seed: int) -> "StatisticRounds":  # noqa: ARG002 - nothing is drawn
         """Start the method on a problem.
@@ -97,8 +101,12 @@ class Confidence(_AttentionMethod):
     """
 
     name: ClassVar[str] = "confidence"
-    statistic: ClassVar[Statistic] = staticmethod(confidences)
     sign: ClassVar[int] = 1
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic."""
+        return confidences
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,12 @@ class Entropy(_AttentionMethod):
     """
 
     name: ClassVar[str] = "entropy"
-    statistic: ClassVar[Statistic] = staticmethod(entropies)
     sign: ClassVar[int] = -1
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic."""
+        return entropies
 
 
 class StatisticRounds:
