@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
-from headwise.engine import EngineSettings, encode_examples, kv_groups, players_from_groups, players_of
+from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
+from headwise.engine.examples import special_ids_of
 from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, generation_game
 from headwise.heads import PlayerKind
 from headwise.tasks.encoding import Batch
 from headwise.tasks.metrics import EntityF1
-from headwise.tasks.task import find_task
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 from tests.engine.worlds import ANSWERING, make_engine, plain_statistics, plain_values, random_rows, tiny_tokenizer
@@ -288,8 +288,7 @@ def test_examples_run_once_in_batches_by_length_inside_a_context(name: str) -> N
 
 
 def test_tokens_that_are_not_text_are_known() -> None:
-    examples = encode_examples(find_task("classification", ("no", "yes")), [], tiny_tokenizer())
-    assert examples.special_ids == (1, 3)  # padding and end; the unknown token stands for text
+    assert special_ids_of(tiny_tokenizer()) == (1, 3)  # padding and end; the unknown token stands for text
 
 
 def test_no_rows_are_no_values() -> None:

@@ -66,7 +66,7 @@ def plain_confidence(problem: Problem, case: str) -> Array:
 
 
 def entropy_of(weights: Array) -> float:
-    return -sum(w * math.log(w) for w in weights.tolist() if w > 0)
+    return float(-sum(w * math.log(w) for w in weights.tolist() if w > 0))
 
 
 def plain_entropy(problem: Problem, case: str) -> Array:
