@@ -1,5 +1,6 @@
 """The engine: every way of working gives what one plain forward pass per row gives."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from headwise import HeadwiseError, find_heads, gated
 from headwise.engine import EngineSettings, kv_groups, players_from_groups, players_of
+from headwise.engine.examples import special_ids_of
 from headwise.games import AccuracyGame, Game, LikelihoodGame, MarginGame, MetricGame, ProbabilityGame, generation_game
 from headwise.heads import PlayerKind
+from headwise.tasks.encoding import Batch
 from headwise.tasks.metrics import EntityF1
 from headwise.tasks.text_metrics import ChrF
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
@@ -263,6 +266,29 @@ def test_written_texts_are_valued_by_summed_statistics() -> None:
         np.testing.assert_allclose(found[row], ChrF().statistics(text, references[example]))
     assert 0 <= engine.game.corpus(found.numpy().astype(np.float64)) <= 1
     assert answer.cost.units == len({(bytes(mask), int(example)) for mask, example in zip(masks, index, strict=True)})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_examples_run_once_in_batches_by_length_inside_a_context(name: str) -> None:
+    engine = make_engine(BY_NAME[name], settings=EngineSettings(token_budget=16))
+    engine.model.train()
+    seen: list[int] = []
+
+    def within(batch: Batch) -> AbstractContextManager[None]:
+        assert not engine.model.training
+        seen.extend(batch.index.tolist())
+        return nullcontext()
+
+    with no_trace_left(engine.model):
+        cost = engine.run(np.array([0, 2, 3]), within)
+    assert engine.model.training
+    assert sorted(seen) == [0, 2, 3]
+    assert (cost.units, cost.rows, cost.examples) == (3, 3, 3)
+    assert engine.run(np.zeros(0, dtype=np.int64), within).units == 0
+
+
+def test_tokens_that_are_not_text_are_known() -> None:
+    assert special_ids_of(tiny_tokenizer()) == (1, 3)  # padding and end; the unknown token stands for text
 
 
 def test_no_rows_are_no_values() -> None:

@@ -15,6 +15,10 @@ ASKING = {
     "permutation": {"walks": 2, "antithetic": True},
     "tmab": {"sample": 4},
     "michel": {"examples": 2},
+    "leave-one-out": {"examples": 2},
+    "confidence": {"examples": 2},
+    "entropy": {"examples": 2},
+    "hies": {"examples": 2},
     "gradient-screen": {"bases": 8},
 }
 

@@ -24,12 +24,14 @@ class ExampleSet:
         encoded: The examples in tokens.
         pad_id: The padding token.
         cut: Number of examples that were cut because they were too long for the task.
+        special_ids: Tokens that are not text: start, end, separators, padding, language codes.
     """
 
     task: AnyTask
     encoded: tuple[Encoded, ...]
     pad_id: int
     cut: int = 0
+    special_ids: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -65,4 +67,19 @@ class ExampleSet:
 def encode_examples(task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> ExampleSet:
     """Encode examples for an engine."""
     encoded, cut = task.encode(examples, tokenizer)
-    return ExampleSet(task, encoded, pad_id_of(tokenizer), cut)
+    return ExampleSet(task, encoded, pad_id_of(tokenizer), cut, special_ids_of(tokenizer))
+
+
+def special_ids_of(tokenizer: Any) -> tuple[int, ...]:
+    """The tokens of a tokenizer that are not text: start, end, separators, padding, language codes.
+
+    The token for unknown words stands for text, unless the tokenizer also uses it for something else (GPT-2).
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> special_ids_of(SimpleNamespace(all_special_ids=[0, 2, 3], unk_token_id=3, eos_token_id=2, pad_token_id=0))
+        (0, 2)
+    """
+    roles = {getattr(tokenizer, f"{role}_token_id", None) for role in ("bos", "eos", "sep", "cls", "pad")}
+    unknown = {getattr(tokenizer, "unk_token_id", None)} - roles
+    return tuple(sorted(set(tokenizer.all_special_ids) - unknown))

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -19,13 +19,14 @@ from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
-from headwise.engine.memory import gradient_bytes, value_bytes
+from headwise.engine.memory import attention_bytes, gradient_bytes, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
+from headwise.tasks.encoding import Batch
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
@@ -99,6 +100,30 @@ class LocalEngine:
     def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
         """The values of bases and of their flips: a flip runs only the layers from its player upwards."""
         return value_flips(self, bases, index, players)
+
+    def run(self, index: Index, within: Callable[[Batch], AbstractContextManager[object]]) -> EngineCost:
+        """Run the model once on each example with all players on, and discard its output.
+
+        Examples are packed into batches by length. A batch is small enough for the attention weights of one site.
+
+        Args:
+            index: Numbers of the examples, (examples,).
+            within: Returns the context in which a batch runs, for example `capture_attention(...)`. The rows of the
+                batch are the examples `batch.index`.
+        """
+        on, numbers = self._checked(np.ones((len(index), len(self.players)), dtype=bool), index)
+        token_bytes = attention_bytes(self.model, self.heads, int(self._lengths[numbers].max(initial=1)))
+        cost, task, layers = EngineCost(), self.examples.task, len(self.heads.layers)
+        with torch.inference_mode(), self._evaluating():
+            for pack in self.packs(on, numbers, token_bytes):
+                start = time.perf_counter()
+                batch = task.make_batch(self.model, self.examples.encoded, pack.examples.tolist(), self.examples.pad_id)
+                autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.bfloat16)
+                with within(batch), autocast:
+                    logits = self.model(**batch.inputs(self._device), **self._call).logits
+                levels = find_levels(on[pack.rows], self._depths, layers, pack.examples, share=False)
+                cost += self._count(pack, levels, pack.root, logits, time.perf_counter() - start, backward=False)
+        return cost
 
     @property
     def flip_units(self) -> NDArray[np.float64]:

@@ -6,6 +6,8 @@ from headwise.engine.cost import is_linear
 from headwise.heads import HeadMap, base_model, weight_shape
 
 _FLOAT = 4
+#: Tensors of the size of the attention weights: scores, mask, weights, and what is computed from them.
+_MAPS = 5
 
 
 def value_bytes(model: Any, heads: HeadMap) -> int:
@@ -16,6 +18,18 @@ def value_bytes(model: Any, heads: HeadMap) -> int:
 def gradient_bytes(model: Any, heads: HeadMap) -> int:
     """Bytes of a token's activations with gradients: those of all layers, and of the output."""
     return _FLOAT * (len(heads.layers) * _layer_floats(model, heads) + 3 * _output_width(model))
+
+
+def attention_bytes(model: Any, heads: HeadMap, longest: int) -> int:
+    """Bytes of a token's activations without gradients, and of the attention weights of one site.
+
+    Args:
+        model: The model.
+        heads: Its head map.
+        longest: Number of tokens of the longest example.
+    """
+    maps = _MAPS * longest * max((len(site.heads) for site in heads.sites), default=0)
+    return value_bytes(model, heads) + _FLOAT * maps
 
 
 def _layer_floats(model: Any, heads: HeadMap) -> int:
