@@ -39,8 +39,11 @@ def one_probability(log_alpha: Tensor) -> Tensor:
 
 
 def decided_gates(log_alpha: Tensor) -> Tensor:
-    """The gates after training, as booleans: whether P(g = 1) is larger than P(g = 0)."""
-    return one_probability(log_alpha) > 1 - open_probability(log_alpha)
+    """The gates after training, as booleans: whether P(g = 1) is larger than P(g = 0).
+
+    The interval is stretched by the same length at both ends, so this is the case if and only if `ln α` is above 0.
+    """
+    return log_alpha > 0
 
 
 class HardConcrete(nn.Module):
