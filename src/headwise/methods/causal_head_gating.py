@@ -22,11 +22,11 @@ _STAGES = {"fit": 0.0, "open": 1.0, "closed": -1.0}
 class CausalHeadGating:
     """Gates `G = σ(θ)` that minimise `NLL − λ·Σθ`, the weights of the model frozen.
 
-    The gates are first fitted without a push (λ = 0) from θ = 0. From there they are trained twice, on the same examples
-    in the same order: with λ = `lam` to G⁺, as open as the loss allows, and with λ = −`lam` to G⁻, as closed as the loss
-    allows. A player with G⁺ near 0 is interfering: its gate closes although it is pushed open. A player with G⁻ near 1
-    is facilitating. Any other player is irrelevant. The value is `G⁺ + G⁻ − 1`, which is −1, 1 and 0 for these three;
-    `head_classes` gives the class of each player.
+    The gates are first fitted without a push (λ = 0) from θ = 0. From there they are trained twice, on the same
+    examples in the same order: with λ = `lam` to G⁺, as open as the loss allows, and with λ = −`lam` to G⁻, as closed
+    as the loss allows. A player with G⁺ near 0 is interfering: its gate closes although it is pushed open. A player
+    with G⁻ near 1 is facilitating. Any other player is irrelevant. The value is `G⁺ + G⁻ − 1`, which is −1, 1 and 0 for
+    these three; `head_classes` gives the class of each player.
 
     No error rate is stated for these classes, so all decisions of the scores are `undecided`.
 
