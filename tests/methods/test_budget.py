@@ -20,6 +20,9 @@ ASKING = {
     "entropy": {"examples": 2},
     "hies": {"examples": 2},
     "gradient-screen": {"bases": 8},
+    "l0": {"batch": 2},
+    "chg": {"batch": 2},
+    "lahis": {"examples": 2},
 }
 
 
