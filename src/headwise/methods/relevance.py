@@ -21,9 +21,9 @@ Array = NDArray[np.float64]
 class Relevance:
     """The mean over examples of a head's share of the relevance of its site.
 
-    The relevance of a head is the sum over its neurons and tokens, for the mean of the largest logits of an example. Its
-    share is that sum divided by the sum of the sizes of all heads of the site, so it is between -1 and 1. A negative
-    share means that a head lowers the logits of the predictions, which may be wrong predictions: it is no sign of harm.
+    The relevance of a head is the sum over its neurons and tokens, for the mean of the largest logits of an example. It
+    is divided by the sum of the absolute relevance of all heads of the site, so a share is between -1 and 1. A negative
+    share means that a head lowers the logits of the predictions, which may be wrong: it is no sign of harm.
 
     Attributes:
         rule: The rule of propagation, see `headwise.propagation.RULES`.
@@ -109,7 +109,7 @@ class RelevanceRounds:
         )  # fmt: skip
 
     def _shares(self, relevance: Array) -> Array:
-        """Relevance divided by the sum of the sizes of the player's site, (examples, players); 0 if all are 0."""
+        """Relevance divided by the sum of absolute relevance in the site, (examples, players); 0 if all are 0."""
         # The site of `encoder.5.4` and of `decoder.3.kv1` is the part before the last dot; blocks `encoder.ffn.5` of a
         # stack are compared with each other.
         _, site = np.unique([name.rpartition(".")[0] for name in self.problem.players.names], return_inverse=True)
