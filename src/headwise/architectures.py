@@ -70,6 +70,7 @@ class Family:
         head_counts: Attributes of the attention module that hold the number of heads, if they exist.
         widths: Attributes that hold heads × width, if they exist.
         position: Kind of position information with one entry per head that is passed to the attention.
+        relevance: Whether the rules of `headwise.propagation` cover all its operations, as its tests show.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Family:
     head_counts: tuple[str, ...] = ("num_heads",)
     widths: tuple[str, ...] = ()
     position: Position = "none"
+    relevance: bool = False
 
 
 def _qkv(q: str, k: str, v: str) -> tuple[Projection, ...]:
@@ -109,6 +111,7 @@ def _decoder_only(name: str, model_types: tuple[str, ...], feed_forward: str) ->
         sites=(SiteRow("decoder", "layers.*.self_attn", _PROJ, "o_proj"),),
         feed_forward=(BlockRow("decoder", f"layers.*.{feed_forward}"),),
         layers=(BlockRow("decoder", "layers.*"),),
+        relevance=True,
     )
 
 
@@ -125,6 +128,7 @@ FAMILIES: tuple[Family, ...] = (
         head_width="attention_head_size",
         head_counts=("num_attention_heads",),
         widths=("all_head_size",),
+        relevance=True,
     ),
     Family(
         name="DeBERTa v2",
@@ -145,6 +149,7 @@ FAMILIES: tuple[Family, ...] = (
         head_width="attention_head_size",
         head_counts=("n_heads",),
         widths=("dim",),
+        relevance=True,
     ),
     Family(
         name="ModernBERT",
@@ -171,6 +176,7 @@ FAMILIES: tuple[Family, ...] = (
         head_counts=("n_heads",),
         widths=("inner_dim",),
         position="shared-bias",
+        relevance=True,
     ),
     Family(
         name="Marian, M2M100, NLLB, BART, mBART",
@@ -182,6 +188,7 @@ FAMILIES: tuple[Family, ...] = (
         ),
         feed_forward=(BlockRow("encoder", "encoder.layers.*.fc2"), BlockRow("decoder", "decoder.layers.*.fc2")),
         layers=(BlockRow("encoder", "encoder.layers.*"), BlockRow("decoder", "decoder.layers.*")),
+        relevance=True,
     ),
     _decoder_only("Llama, Mistral, Qwen, Gemma", ("llama", "mistral", "qwen2", "qwen3", "gemma"), "mlp"),
     # Gemma 2 and 3 normalise a block's output, so what the block adds is the output of that norm.
@@ -196,6 +203,7 @@ FAMILIES: tuple[Family, ...] = (
         feed_forward=(BlockRow("decoder", "h.*.mlp"),),
         layers=(BlockRow("decoder", "h.*"),),
         widths=("split_size",),
+        relevance=True,
     ),
     Family(
         name="BLOOM",

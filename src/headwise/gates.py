@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, PlayerKind, base_model, find_heads
@@ -114,6 +115,18 @@ class Rows:
         raise HeadwiseError(f"the gates have {rows} rows, but the batch has {size}")
 
 
+def multiply_gates(output: Tensor, gates: Tensor) -> Tensor:
+    """The output of heads or blocks times their gates.
+
+    A function that PyTorch's modes can recognise: `headwise.propagation` has a rule for products of neurons, which does
+    not apply to gates.
+    """
+    if has_torch_function_variadic(output, gates):
+        found: Tensor = handle_torch_function(multiply_gates, (output, gates), output, gates)
+        return found
+    return output * gates
+
+
 class _Hook:
     """Base of all gates: selects its columns and expands the gates to the tensor that they multiply."""
 
@@ -150,7 +163,7 @@ class _HeadGate(_Hook):
 
     def __call__(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         context, *rest = args  # (batch, tokens, heads·width)
-        return context * self.gates_for(context), *rest
+        return multiply_gates(context, self.gates_for(context)), *rest
 
 
 class _BlockGate(_Hook):
@@ -160,7 +173,7 @@ class _BlockGate(_Hook):
         return module.register_forward_hook(self)
 
     def __call__(self, _module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        return output * self.gates_for(output)  # (batch, tokens, features)
+        return multiply_gates(output, self.gates_for(output))  # (batch, tokens, features)
 
 
 class _LayerGate(_Hook):

@@ -19,6 +19,7 @@ ASKING = {
     "confidence": {"examples": 2},
     "entropy": {"examples": 2},
     "hies": {"examples": 2},
+    "relevance": {"examples": 2},
     "gradient-screen": {"bases": 8},
     "l0": {"batch": 2},
     "chg": {"batch": 2},

@@ -23,6 +23,8 @@ from headwise.methods import METHODS, find_method, method_class
         ("stars", {"speed": 2}, "has no option 'speed'"),
         ("gradient-screen", {"bases": 0}, "at least one coalition, not 0"),
         ("michel", {"examples": 0}, "at least one example, not 0"),
+        ("relevance", {"rule": "alpha"}, "must be one of voita, attnlrp, cp, not 'alpha'"),
+        ("relevance", {"epsilon": 0.0}, "epsilon of relevance must be above 0, not 0.0"),
         ("shapiq", {"approximator": ["SVARM"]}, "must be one of PermutationSamplingSV"),
     ],
 )
@@ -42,14 +44,13 @@ def test_methods_have_versions() -> None:
 def test_methods_describe_themselves() -> None:
     described = {name: method_class(name) for name in METHODS}
     assert all(cls.name == name for name, cls in described.items())
-    assert {name for name, cls in described.items() if not cls.signed} == {
-        "michel", "random", "layers", "confidence", "entropy", "hies",
+    unsigned = {
+        "michel", "gradient", "relevance", "random", "layers", "confidence", "entropy", "hies", "l0", "lahis",
     }  # fmt: skip
+    assert {name for name, cls in described.items() if not cls.signed} == unsigned
     assert {name for name, cls in described.items() if cls.needs_units} == {"shapiq", "captum"}
     biased = {name for name in METHODS if not find_method(name).unbiased}
-    assert biased == {
-        "gradient-screen", "michel", "random", "leave-one-out", "layers", "confidence", "entropy", "hies", "shapiq",
-    }  # fmt: skip
+    assert biased == unsigned | {"gradient-screen", "leave-one-out", "chg", "shapiq"}
     assert find_method("shapiq", approximator="PermutationSamplingSV").unbiased
 
 

@@ -8,7 +8,7 @@ from headwise.support.lazy import lazy_names
 if TYPE_CHECKING:
     from headwise.games.base import Answers, Game
     from headwise.games.generation import GenerationGame, generation_game
-    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame, TopLogitGame
     from headwise.games.metric import MetricGame
 else:
     __getattr__ = lazy_names(
@@ -16,7 +16,7 @@ else:
         {
             "base": ("Answers", "Game"),
             "generation": ("GenerationGame", "generation_game"),
-            "means": ("AccuracyGame", "LikelihoodGame", "MarginGame", "ProbabilityGame"),
+            "means": ("AccuracyGame", "LikelihoodGame", "MarginGame", "ProbabilityGame", "TopLogitGame"),
             "metric": ("MetricGame",),
         },
     )
@@ -33,6 +33,7 @@ __all__ = [
     "MarginGame",
     "MetricGame",
     "ProbabilityGame",
+    "TopLogitGame",
     "find_game",
     "generation_game",
 ]

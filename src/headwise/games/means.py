@@ -65,3 +65,19 @@ class MarginGame(MeanGame):
         logits, gold = answers.logits.float(), answers.answered_gold[:, None]
         others = logits.scatter(1, gold, -torch.inf).amax(-1)
         return answers.mean(logits.gather(1, gold)[:, 0] - others)
+
+
+@dataclass(frozen=True)
+class TopLogitGame(MeanGame):
+    """Mean of the largest logits of an example's answers: the target of relevance propagation.
+
+    For translation, the answers are the generation steps, each after the reference's earlier tokens.
+    """
+
+    name: str = "top-logit"
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = True
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The mean of each row's largest logits, (rows, 1)."""
+        return answers.mean(answers.logits.float().max(-1).values)

@@ -27,6 +27,7 @@ _WHERE = {
     "tmab": ("tmab", "Tmab"),
     "gradient-screen": ("gradient_screen", "GradientScreen"),
     "michel": ("michel", "Michel"),
+    "relevance": ("relevance", "Relevance"),
     "random": ("random_ranking", "RandomRanking"),
     "leave-one-out": ("leave_one_out", "LeaveOneOut"),
     "layers": ("layers", "Layers"),

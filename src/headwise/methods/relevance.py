@@ -1,0 +1,118 @@
+"""Layer-wise relevance propagation (Voita et al., 2019, appendix A): relevance of heads to the largest logit."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.errors import HeadwiseError
+from headwise.games import TopLogitGame
+from headwise.methods.base import Arrays, Problem
+from headwise.methods.head_scores import UNDECIDED, make_scores
+from headwise.methods.moments import SampleSums
+from headwise.propagation import RuleName, check_propagation, propagating
+from headwise.scores import HeadScores
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """The mean over examples of a head's share of the relevance of its site.
+
+    The relevance of a head is the sum over its neurons and tokens, for the mean of the largest logits of an example. It
+    is divided by the sum of the absolute relevance of all heads of the site, so a share is between -1 and 1. A negative
+    share means that a head lowers the logits of the predictions, which may be wrong: it is no sign of harm.
+
+    Attributes:
+        rule: The rule of propagation, see `headwise.propagation.RULES`.
+        epsilon: Added to denominators, with the sign of the denominator.
+        examples: Number of examples in a round.
+    """
+
+    name: ClassVar[str] = "relevance"
+    signed: ClassVar[bool] = False
+    unbiased: ClassVar[bool] = False
+    needs_units: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
+    rule: RuleName = "cp"
+    epsilon: float = 1e-6
+    examples: int = 64
+
+    def __post_init__(self) -> None:
+        if self.examples < 1:
+            raise HeadwiseError(f"a round needs at least one example, not {self.examples}")
+        if not self.epsilon > 0:
+            raise HeadwiseError(f"epsilon of relevance must be above 0, not {self.epsilon}")
+
+    def start(self, problem: Problem, seed: int) -> "RelevanceRounds":  # noqa: ARG002 - nothing is drawn
+        """Start the method on a problem.
+
+        Raises:
+            HeadwiseError: The rules do not cover the model, or the players are layers.
+        """
+        check_propagation(problem.model, problem.heads)
+        if "layers" in problem.players.owners:
+            raise HeadwiseError(
+                "relevance has no values for layers, because every layer passes on the same sum: choose the players "
+                "heads, kv or ffn"
+            )
+        return RelevanceRounds(self, problem)
+
+
+class RelevanceRounds:
+    """One pass over the examples."""
+
+    def __init__(self, method: Relevance, problem: Problem) -> None:
+        self.method, self.problem = method, problem
+        self.engine = problem.engine(TopLogitGame())
+        self.sums = SampleSums.start(len(problem.players))
+
+    @property
+    def done(self) -> bool:
+        """Whether every example was processed."""
+        return self.sums.count >= len(self.problem.examples)
+
+    @property
+    def next_units(self) -> float:
+        """Maximum cost: a forward and a backward pass for each example."""
+        remaining = len(self.problem.examples) - self.sums.count
+        return self.engine.most_units(min(self.method.examples, remaining), gradients=True)
+
+    @property
+    def status(self) -> str:
+        """Number of examples so far."""
+        return f"{self.sums.count} examples"
+
+    def draw(self, first_draw: int) -> tuple[Arrays, int]:
+        """The shares of the next examples: one backward pass per batch for all players."""
+        index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
+        on = np.ones((len(index), len(self.problem.players)), dtype=bool)
+        with propagating(self.problem.model, self.method.rule, self.method.epsilon):
+            found = self.engine.gradients(on, index)
+        shares = self._shares(found.gradients.numpy().astype(np.float64))
+        return {**SampleSums.arrays(shares), "units": np.array(found.cost.units)}, len(index)
+
+    def absorb(self, arrays: Arrays) -> None:
+        """Add a round's sums."""
+        self.sums = self.sums.add(arrays)
+
+    def scores(self, units: float, seed: int) -> HeadScores:
+        """Mean shares, without decisions."""
+        n = len(self.problem.players)
+        return make_scores(
+            self.problem, self.method, self.sums.mean, self.sums.stderr, np.full(n, self.sums.count), UNDECIDED * n,
+            units, seed, confidence="none: unsigned", estimand=f"relevance ({self.method.rule})",
+        )  # fmt: skip
+
+    def _shares(self, relevance: Array) -> Array:
+        """Relevance divided by the sum of absolute relevance in the site, (examples, players); 0 if all are 0."""
+        # The site of `encoder.5.4` and of `decoder.3.kv1` is the part before the last dot; blocks `encoder.ffn.5` of a
+        # stack are compared with each other.
+        _, site = np.unique([name.rpartition(".")[0] for name in self.problem.players.names], return_inverse=True)
+        member = site[:, None] == np.arange(site.max() + 1)  # (players, sites)
+        total = (np.abs(relevance) @ member)[:, site]
+        return np.divide(relevance, total, out=np.zeros_like(relevance), where=total > 0)
