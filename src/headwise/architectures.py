@@ -70,6 +70,7 @@ class Family:
         head_counts: Attributes of the attention module that hold the number of heads, if they exist.
         widths: Attributes that hold heads × width, if they exist.
         position: Kind of position information with one entry per head that is passed to the attention.
+        projects_positions: Whether the projections into the heads are also applied to embeddings of positions.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Family:
     head_counts: tuple[str, ...] = ("num_heads",)
     widths: tuple[str, ...] = ()
     position: Position = "none"
+    projects_positions: bool = False
 
 
 def _qkv(q: str, k: str, v: str) -> tuple[Projection, ...]:
@@ -135,6 +137,7 @@ FAMILIES: tuple[Family, ...] = (
         head_width="attention_head_size",
         head_counts=("num_attention_heads",),
         widths=("all_head_size",),
+        projects_positions=True,
     ),
     Family(
         name="DistilBERT",

@@ -15,6 +15,7 @@ ASKING = {
     "permutation": {"walks": 2, "antithetic": True},
     "tmab": {"sample": 4},
     "michel": {"examples": 2},
+    "gradient": {"examples": 2},
     "gradient-screen": {"bases": 8},
 }
 

@@ -27,6 +27,7 @@ _WHERE = {
     "tmab": ("tmab", "Tmab"),
     "gradient-screen": ("gradient_screen", "GradientScreen"),
     "michel": ("michel", "Michel"),
+    "gradient": ("gradient", "Gradient"),
     "random": ("random_ranking", "RandomRanking"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),
