@@ -16,6 +16,7 @@ ASKING = {
     "tmab": {"sample": 4},
     "michel": {"examples": 2},
     "gradient": {"examples": 2},
+    "screened": {"bases": 4, "units": 100.0, "keep": 0.5},
     "gradient-screen": {"bases": 8},
 }
 

@@ -43,7 +43,7 @@ def test_methods_describe_themselves() -> None:
     described = {name: method_class(name) for name in METHODS}
     assert all(cls.name == name for name, cls in described.items())
     assert {name for name, cls in described.items() if not cls.signed} == {"gradient", "michel", "random"}
-    assert {name for name, cls in described.items() if cls.needs_units} == {"shapiq", "captum"}
+    assert {name for name, cls in described.items() if cls.needs_units} == {"screened", "shapiq", "captum"}
     biased = {name for name in METHODS if not find_method(name).unbiased}
     assert biased == {"gradient", "gradient-screen", "michel", "random", "shapiq"}
     assert find_method("shapiq", approximator="PermutationSamplingSV").unbiased

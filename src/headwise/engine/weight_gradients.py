@@ -1,8 +1,8 @@
 """Sizes of the gradients of each head's own parameters, example by example, from one backward pass per batch.
 
-The gradient of a linear layer's weight on one example is the product of the gradient of its output and its input, summed
-over tokens. Both are recorded while a batch runs, and each product is reduced to one number per head immediately, so
-the gradients of all weights are never in memory at once.
+The gradient of a linear layer's weight on one example is the product of the gradient of its output and its input,
+summed over tokens. Both are recorded while a batch runs, and each product is reduced to one number per head
+immediately, so the gradients of all weights are never in memory at once.
 """
 
 import time

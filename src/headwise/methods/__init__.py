@@ -26,6 +26,7 @@ _WHERE = {
     "permutation": ("permutation", "Permutation"),
     "tmab": ("tmab", "Tmab"),
     "gradient-screen": ("gradient_screen", "GradientScreen"),
+    "screened": ("screened", "Screened"),
     "michel": ("michel", "Michel"),
     "gradient": ("gradient", "Gradient"),
     "random": ("random_ranking", "RandomRanking"),
