@@ -1,4 +1,4 @@
-"""A gradient screen chooses the players that matter most, and stars decides only those.
+"""A gradient screen chooses some of the players, and stars decides only those.
 
 Held & Yang recommend to find sensitive heads by gradients first and to estimate Shapley values only for them. The
 players that the screen does not keep are never flipped, but they are in coalitions like all others. The game and its
@@ -7,7 +7,7 @@ used again, so the values of the players that are kept are as unbiased as those 
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from headwise.methods.head_scores import make_scores
 from headwise.methods.stars import Stars
 from headwise.scores import HeadScores
 
+By = Literal["lowest", "sensitive"]
+
 
 @dataclass(frozen=True)
 class Screened:
-    """Stars on the players with the largest mean gradients.
+    """Stars on the players that are most likely harmful, or most sensitive, by their mean gradients.
 
     A player that the screen does not keep stays undecided. Its value is that of the screen, which is biased, and it has
     no standard error.
@@ -31,7 +33,9 @@ class Screened:
     Attributes:
         units: Budget, needed in advance to set the cost of the screen.
         screen: Share of the budget for the screen, which has at least one round.
-        keep: Share of the players that are kept, those with the largest absolute mean gradients.
+        keep: Share of the players that are kept.
+        by: Which players are kept: `lowest`, those with the lowest mean gradients, to find harmful players; or
+            `sensitive`, those with the largest absolute mean gradients, which are often helpful players.
         error_rate: Probability of any wrong decision over all players that are kept.
         bases: Number of coalitions in a round of the screen.
 
@@ -50,6 +54,7 @@ class Screened:
     units: float = 10_000.0
     screen: float = 0.1
     keep: float = 0.5
+    by: By = "lowest"
     error_rate: float = 0.1
     bases: int = 16
 
@@ -58,6 +63,8 @@ class Screened:
             raise HeadwiseError(f"screen of screened must be a share of the budget between 0 and 1, not {self.screen}")
         if not 0 < self.keep <= 1:
             raise HeadwiseError(f"keep of screened must be a share of the players above 0, at most 1, not {self.keep}")
+        if self.by not in get_args(By):
+            raise HeadwiseError(f"by of screened must be one of {', '.join(get_args(By))}, not {self.by!r}")
         GradientScreen(self.bases), Stars(self.error_rate)  # these check the other options
 
     def start(self, problem: Problem, seed: int) -> "ScreenedRounds":
@@ -106,7 +113,8 @@ class ScreenedRounds:
         self._current.absorb(arrays)
         self.units += float(arrays["units"])
         if self.kept is None and self.units + self.screen.next_units > self.method.screen * self.method.units:
-            self.kept = largest(np.abs(self.screen.sums.mean), self.method.keep)
+            mean = self.screen.sums.mean
+            self.kept = largest(-mean if self.method.by == "lowest" else np.abs(mean), self.method.keep)
             self.stars = Stars(self.method.error_rate).start(self.problem, self.seed, self.kept)
 
     def scores(self, units: float, seed: int) -> HeadScores:

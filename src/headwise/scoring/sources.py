@@ -124,15 +124,20 @@ def pool_problems(problems: Mapping[str, Problem]) -> Problem:
         HeadwiseError: The problems differ in more than their examples.
     """
     first, *others = problems.values()
+    shared = [each.name for each in dataclasses.fields(Problem) if each.name not in ("examples", "language", "data")]
     for each in others:
-        same = (each.model is first.model, each.players == first.players, each.game == first.game)
-        if not all((*same, each.examples.task == first.examples.task, each.estimand == first.estimand)):
+        same = all(_same(getattr(first, name), getattr(each, name)) for name in shared)
+        if not same or each.examples.task != first.examples.task:
             raise HeadwiseError(f"{first.language} and {each.language} differ in more than their examples")
     encoded = tuple(example for each in problems.values() for example in each.examples.encoded)
     cut = sum(each.examples.cut for each in problems.values())
     examples = ExampleSet(first.examples.task, encoded, first.examples.pad_id, cut)
     data = hashlib.sha256(" ".join(str(each.data) for each in problems.values()).encode()).hexdigest()[:16]
     return dataclasses.replace(first, examples=examples, language="+".join(problems), data=data)
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or one == other
 
 
 def judge_rankings(
