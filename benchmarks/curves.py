@@ -85,7 +85,7 @@ def mean_area(
 
     def value(totals: Array) -> Array:
         values = metric(totals.reshape(*totals.shape[:-1], *shape))  # (..., curves, points)
-        return area(removed, values).mean(-1)
+        return np.asarray(area(removed, values).mean(-1))
 
     flat = stacked.reshape(len(stacked), -1)
     low, high = bootstrap_interval(flat, value, RESAMPLES)

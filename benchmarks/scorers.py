@@ -123,7 +123,7 @@ class Bench:
 
     def problems(self) -> Mapping[str, Problem]:
         """The problem of each language on dev data."""
-        with_baseline = {} if self.baseline == "zero" else {"baseline": self.baseline}
+        with_baseline: dict[str, Any] = {} if self.baseline == "zero" else {"baseline": self.baseline}
         options = self.options
         plan = ScoringPlan(
             "e5-small-pos", "pos", options.data, options.languages, limit=options.limit, bfloat16=options.bfloat16,
@@ -249,15 +249,15 @@ def measure(bench: Bench) -> Iterator[Result]:
 
 def result_of(label: str, language: str, run: MethodRun, truth: Truth | None, curve: PruningCurve) -> Result:
     """The figures of one run."""
-    scores, agreement, shares, missed = run.scores, np.nan, [np.nan, np.nan], np.nan
+    scores, agreement, lowest_10, lowest_20, missed = run.scores, np.nan, np.nan, np.nan, np.nan
     if truth is not None:
         harmful = clear(truth.values, truth.stderr) & (truth.values < 0)
         agreement = spearman(scores.values(), truth.values).rho
         lowest = np.argsort(scores.values(), kind="stable")
-        shares = [float(harmful[lowest[:count]].mean()) for count in (10, 20)]
+        lowest_10, lowest_20 = (float(harmful[lowest[:count]].mean()) for count in (10, 20))
         if scores.provenance.method == "screened":
             missed = float((harmful & np.isnan(scores.stderr)).sum())
-    return Result(label, language, run.seed, run.units, run.seconds, agreement, *shares, missed, curve)
+    return Result(label, language, run.seed, run.units, run.seconds, agreement, lowest_10, lowest_20, missed, curve)
 
 
 def by_scorer(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -285,12 +285,13 @@ def summarise(results: Sequence[Result], bench: Bench) -> Row:
         return float(np.mean(values[~np.isnan(values)])) if not np.isnan(values).all() else np.nan
 
     seeds = sorted({each.seed for each in results})
+    names = ("units", "seconds", "spearman", "lowest_10", "lowest_20", "missed")
     return Row(
-        results[0].scorer,
-        *(mean(name) for name in ("units", "seconds", "spearman", "lowest_10", "lowest_20", "missed")),
-        areas("lowest", results),
-        areas("highest", results),
-        tuple(areas("lowest", [each for each in results if each.seed == seed])[0] for seed in seeds),
+        scorer=results[0].scorer,
+        **{name: mean(name) for name in names},
+        lowest=areas("lowest", results),
+        highest=areas("highest", results),
+        by_seed=tuple(areas("lowest", [each for each in results if each.seed == seed])[0] for seed in seeds),
     )
 
 

@@ -18,7 +18,7 @@ from tests.engine.worlds import ANSWERING, make_engine, plain_statistics
 from tests.families import BY_NAME, Case, enliven, no_trace_left
 
 
-def own_rows(gradient: Tensor, parts: str, layout: str, part: str, head: int, site: Site) -> Tensor:
+def own_rows(gradient: Any, parts: str, layout: str, part: str, head: int, site: Site) -> Any:
     """The rows of one head in the gradient of a projection, (outputs, …), by reshaping it to heads."""
     width, queries, keys = site.head_width, len(site.heads), site.kv_heads
     if layout == "interleaved":

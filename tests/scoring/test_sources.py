@@ -8,6 +8,7 @@ import pytest
 
 from headwise import HeadwiseError
 from headwise.engine.evaluation import MaskJudge
+from headwise.games import LikelihoodGame
 from headwise.methods import Budget, find_method, run_method, score
 from headwise.methods.gradient import GradientRounds
 from headwise.runs import open_run
@@ -110,4 +111,4 @@ def test_wrong_sources_are_refused(world: tuple[ScoringPlan, Setting]) -> None:
         rank_sources(plan, "XX", setting)  # type: ignore[arg-type]
     problems, _ = make_problems(plan, setting)
     with pytest.raises(HeadwiseError, match="differ in more than their examples"):
-        pool_problems({**problems, "fi": replace(problems["fi"], game=replace(problems["fi"].game, name="other"))})
+        pool_problems({**problems, "fi": replace(problems["fi"], game=LikelihoodGame())})

@@ -8,6 +8,7 @@ import numpy as np
 from headwise.errors import HeadwiseError
 from headwise.masks import describe_shape
 from headwise.scores.head_scores import HeadScores
+from headwise.stats import Decision
 
 
 def sum_sources(scores: Mapping[str, HeadScores]) -> HeadScores:
@@ -47,12 +48,13 @@ def sum_sources(scores: Mapping[str, HeadScores]) -> HeadScores:
         data=None,
         unbiased=False,
     )
+    undecided: tuple[Decision, ...] = ("undecided",)
     return dataclasses.replace(
         first,
         value=tuple(total.tolist()),
         stderr=(float("nan"),) * len(total),
         count=tuple(map(sum, zip(*(each.count for each in every), strict=True))),
-        decision=("undecided",) * len(total),
+        decision=undecided * len(total),
         provenance=origin,
     )
 

@@ -156,5 +156,8 @@ def judge_rankings(
     values = [
         [float(judge.metric.value(each.sum(0))) for each in judge.measure(masks).statistics] for judge in (dev, test)
     ]
-    results = (JudgedRanking(*each, on_dev, on_test) for each, on_dev, on_test in zip(tried, *values, strict=True))
+    results = (
+        JudgedRanking(name, count, on_dev, on_test)
+        for (name, count), on_dev, on_test in zip(tried, *values, strict=True)
+    )
     return RankingChoice(tuple(results), higher_is_better=not isinstance(dev.metric, Perplexity))
