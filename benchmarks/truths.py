@@ -55,10 +55,17 @@ def load_truth(path: Path, problem: Problem) -> Truth:
     """Load the true values of a problem from a table."""
     if not path.is_file():
         raise SystemExit(f"--truth {path}: no such file")
-    rows = {row["player"]: row for row in _rows(path) if _is_of(row, _key(problem))}
-    if set(rows) != set(problem.players.names):
+    if (found := find_truth(path, problem)) is None:
         kind = "bfloat16" if problem.settings.bfloat16 else "single precision"
         raise SystemExit(f"{path}: has no values of this model in {kind} and these examples of {problem.language}")
+    return found
+
+
+def find_truth(path: Path, problem: Problem) -> Truth | None:
+    """The true values of a problem in a table; None if it has none."""
+    rows = {row["player"]: row for row in _rows(path) if _is_of(row, _key(problem))}
+    if set(rows) != set(problem.players.names):
+        return None
     ordered = [rows[name] for name in problem.players.names]
     values, errors = (np.array([float(row[name]) for row in ordered]) for name in ("value", "stderr"))
     return Truth(values, errors, float(ordered[0]["units"]), tuple(map(int, ordered[0]["seeds"].split())))

@@ -71,6 +71,7 @@ class Family:
         widths: Attributes that hold heads × width, if they exist.
         position: Kind of position information with one entry per head that is passed to the attention.
         relevance: Whether the rules of `headwise.propagation` cover all its operations, as its tests show.
+        projects_positions: Whether the projections into the heads are also applied to embeddings of positions.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Family:
     widths: tuple[str, ...] = ()
     position: Position = "none"
     relevance: bool = False
+    projects_positions: bool = False
 
 
 def _qkv(q: str, k: str, v: str) -> tuple[Projection, ...]:
@@ -139,6 +141,7 @@ FAMILIES: tuple[Family, ...] = (
         head_width="attention_head_size",
         head_counts=("num_attention_heads",),
         widths=("all_head_size",),
+        projects_positions=True,
     ),
     Family(
         name="DistilBERT",

@@ -1,6 +1,7 @@
 """No method spends more than its budget, however small the batches are that the engine can make."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from headwise.methods.base import Problem
 from tests.methods.worlds import tiny_problem
 
 #: Methods that ask the model something, with options that make rounds small.
-ASKING = {
+ASKING: dict[str, dict[str, Any]] = {
     "stars": {"bases": 4, "flips": 12, "gradients": 2},
     "permutation": {"walks": 2, "antithetic": True},
     "tmab": {"sample": 4},
@@ -20,6 +21,8 @@ ASKING = {
     "entropy": {"examples": 2},
     "hies": {"examples": 2},
     "relevance": {"examples": 2},
+    "gradient": {"examples": 2},
+    "screened": {"bases": 4, "units": 100.0, "keep": 0.5},
     "gradient-screen": {"bases": 8},
     "l0": {"batch": 2},
     "chg": {"batch": 2},

@@ -48,7 +48,7 @@ def test_methods_describe_themselves() -> None:
         "michel", "gradient", "relevance", "random", "layers", "confidence", "entropy", "hies", "l0", "lahis",
     }  # fmt: skip
     assert {name for name, cls in described.items() if not cls.signed} == unsigned
-    assert {name for name, cls in described.items() if cls.needs_units} == {"shapiq", "captum"}
+    assert {name for name, cls in described.items() if cls.needs_units} == {"screened", "shapiq", "captum"}
     biased = {name for name in METHODS if not find_method(name).unbiased}
     assert biased == unsigned | {"gradient-screen", "leave-one-out", "chg", "shapiq"}
     assert find_method("shapiq", approximator="PermutationSamplingSV").unbiased

@@ -14,7 +14,8 @@ from headwise.methods import Budget, score
 from headwise.methods.exact import Exact
 from headwise.methods.gradient_screen import GradientScreen
 from headwise.methods.marginals import star_weights
-from headwise.methods.stars import Stars, capped_shares
+from headwise.methods.sampling import capped_shares
+from headwise.methods.stars import Stars
 from headwise.runs import open_run
 from tests.methods.worlds import SimulatedProblem, simulate, tabulate, tiny_problem
 

@@ -31,6 +31,7 @@ from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.marginals import flip_signs, star_weights
+from headwise.methods.sampling import capped_shares, most_drawn, systematic_sample
 from headwise.methods.slopes import PRIOR, Slopes, sum_flips
 from headwise.scores import HeadScores
 from headwise.stats import Decision, SignTest, decide
@@ -92,8 +93,14 @@ class Stars:
         if wrong := [name for name in ("bases", "gradients", "flips") if getattr(self, name) < 1]:
             raise HeadwiseError(f"{wrong[0]} of stars must be at least 1, not {getattr(self, wrong[0])}")
 
-    def start(self, problem: Problem, seed: int) -> "StarRounds":
+    def start(self, problem: Problem, seed: int, flippable: NDArray[np.int64] | None = None) -> "StarRounds":
         """Start the method on a problem.
+
+        Args:
+            problem: The problem.
+            seed: Seed of its draws.
+            flippable: The players that are flipped and decided, in ascending order; all by default. Coalitions consist
+                of all players in any case, so the estimand does not depend on it. Other players have no value.
 
         Raises:
             HeadwiseError: The game is not a mean over examples.
@@ -103,15 +110,16 @@ class Stars:
                 f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
                 "use 'probability'"
             )
-        return StarRounds(self, problem, seed)
+        return StarRounds(self, problem, seed, flippable)
 
 
 class StarRounds:
     """The state of stars."""
 
-    def __init__(self, method: Stars, problem: Problem, seed: int) -> None:
+    def __init__(self, method: Stars, problem: Problem, seed: int, flippable: NDArray[np.int64] | None = None) -> None:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
+        self.flippable = np.arange(n) if flippable is None else flippable
         self.slopes = Slopes.start(n)
         self.blocks, self.units = 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
@@ -126,22 +134,23 @@ class StarRounds:
 
     @property
     def done(self) -> bool:
-        """Whether every player is decided."""
-        return self.blocks > 0 and "undecided" not in self.decisions()
+        """Whether every player that is flipped is decided."""
+        return self.blocks > 0 and not self._undecided().any()
 
     @property
     def next_units(self) -> float:
         """Maximum cost of the next round: gradients, bases and flips of any players that may be drawn."""
         stars, rows = self._blocks, self._blocks * (self._flips + 1)
-        flips = most_drawn(self.flip_chances(), self._flips, self.flip_engine.flip_units)
+        chances, units = self.flip_chances()[self.flippable], self.flip_engine.flip_units[self.flippable]
+        flips = most_drawn(chances, self._flips, units)
         gradients = self.gradient_engine.most_units(stars * self._gradients, gradients=True) if self._gradients else 0.0
         return gradients + self.flip_engine.most_units(rows, shared=stars * (1 + flips))
 
     @property
     def status(self) -> str:
         """Number of decided players."""
-        decided = sum(decision != "undecided" for decision in self.decisions())
-        return f"{decided} of {len(self.problem.players)} decided"
+        undecided = self._undecided()
+        return f"{len(undecided) - undecided.sum()} of {len(undecided)} decided"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """A round: gradients at all bases if they pay, and flips at one base of each block."""
@@ -192,9 +201,10 @@ class StarRounds:
         """Values and standard errors, (2, players) each: of the game, and of accuracy."""
         if not self.blocks:
             return np.full_like(self.totals, np.nan), np.full_like(self.totals, np.nan)
-        mean = self.totals / self.weight
+        weight = np.where(self.weight > 0, self.weight, np.nan)  # NaN for players that are not flipped
+        mean = self.totals / weight
         spread = (self.squares - 2 * mean * self.crosses + mean**2 * self.weight_squares).clip(0)
-        shown = spread / self.weight**2 * self.blocks / max(self.blocks - 1, 1)
+        shown = spread / weight**2 * self.blocks / max(self.blocks - 1, 1)
         # Shrunk towards the usual error: few flips of a player may show no variance by chance.
         flips = self.slopes.flips
         usual = np.stack([self.slopes.usual(hard) for hard in (False, True)]) / flips.clip(1)
@@ -204,10 +214,10 @@ class StarRounds:
         """Anytime-valid asymptotic bound on the error of the values, for all players together, (players,)."""
         if not self.blocks:
             return np.full(len(self.problem.players), np.inf)
-        count = self.weight**2 / self.weight_squares  # effective number of blocks
         flips = self.slopes.flips
+        count = self.weight**2 / np.where(self.weight > 0, self.weight_squares, np.nan)  # effective number of blocks
         variance = count * self.estimates()[1][0] ** 2 * (1 + _ALLOWANCE / np.sqrt(flips.clip(1)))
-        found = asymptotic_radius(count, variance, self.method.error_rate / len(self.problem.players))
+        found = asymptotic_radius(count, variance, self.method.error_rate / len(self.flippable))
         return np.where(flips >= _FEWEST_FLIPS, found, np.inf)
 
     def decisions(self) -> tuple[Decision, ...]:
@@ -259,11 +269,12 @@ class StarRounds:
 
     def _error_by_units(self, gradients: int) -> float:
         """Expected squared error times units of rounds with or without gradients, summed over players."""
-        (value, _), (error, _) = self.estimates()
-        chances = self._chances(gradients > 0)
-        flips = self.slopes.unexplained(gradients=gradients > 0) / chances
-        means = (self.slopes.explained() if gradients else 0.0) - (value**2 - error**2).clip(0)
-        units = 2 * gradients + 1 + chances @ self.flip_engine.flip_units
+        chosen = self.flippable
+        (value, _), (error, _) = (each[:, chosen] for each in self.estimates())
+        chances = self._chances(gradients > 0)[chosen]
+        flips = self.slopes.unexplained(gradients=gradients > 0)[chosen] / chances
+        means = (self.slopes.explained()[chosen] if gradients else 0.0) - (value**2 - error**2).clip(0)
+        units = 2 * gradients + 1 + chances @ self.flip_engine.flip_units[chosen]
         return float((flips + means / max(gradients, 1)).clip(0).sum() * units)
 
     def flip_chances(self) -> Array:
@@ -271,15 +282,21 @@ class StarRounds:
         return self._chances(self._gradients > 0)
 
     def _chances(self, gradients: bool) -> Array:
-        n = len(self.problem.players)
-        wanted = np.sqrt(self.slopes.unexplained(gradients=gradients) / self.flip_engine.flip_units)
-        undecided = np.array([decision == "undecided" for decision in self.decisions()])
+        wanted = np.sqrt(self.slopes.unexplained(gradients=gradients) / self.flip_engine.flip_units)[self.flippable]
+        undecided = self._undecided()
         # The undecided players get their share of all players as an extra share of the flips. If only a few are
         # undecided, more flips would decide hardly any of them.
         apart = undecided.mean()
         alone = wanted * undecided / (wanted * undecided).sum() if apart else 0.0
         shares = apart * alone + (1 - apart) * wanted / wanted.sum()
-        return capped_shares(_EVEN / n + (1 - _EVEN) * shares, self._flips)
+        found = np.zeros(len(self.problem.players))
+        found[self.flippable] = capped_shares(_EVEN / len(shares) + (1 - _EVEN) * shares, self._flips)
+        return found
+
+    def _undecided(self) -> NDArray[np.bool_]:
+        """Which of the players that are flipped are undecided."""
+        decisions = self.decisions()
+        return np.array([decisions[player] == "undecided" for player in self.flippable])
 
     def _choose_bases(self, first_draw: int, gradients: Array) -> tuple[NDArray[np.int64], Array]:
         """The base of each block with flips, and its probability relative to a uniform choice, (stars,) each.
@@ -289,7 +306,8 @@ class StarRounds:
         """
         blocks = self._blocks
         each = len(gradients) // blocks
-        size = np.abs(gradients).sum(1).reshape(blocks, each)
+        flipped = np.isin(np.arange(gradients.shape[1]), self.flippable)
+        size = np.abs(gradients * flipped).sum(1).reshape(blocks, each)
         if self.method.confidence == "betting":
             size = np.ones_like(size)
         total = size.sum(1, keepdims=True)
@@ -301,7 +319,8 @@ class StarRounds:
     def _choose_players(self, first_draw: int) -> NDArray[np.int64]:
         """The players to flip at each base, (stars, flips), with probabilities that do not depend on the base."""
         start = Draws(self.seed, "star flips").uniform(first_draw, self._blocks, 1)  # (stars, 1)
-        return systematic_sample(self.flip_chances(), self._flips, start)
+        chances = self.flip_chances()[self.flippable]
+        return np.asarray(self.flippable[systematic_sample(chances, self._flips, start)])
 
     def _flip(
         self, bases: NDArray[np.bool_], index: NDArray[np.int64], players: NDArray[np.int64], weights: Array
@@ -353,54 +372,4 @@ class StarRounds:
 
     @property
     def _flips(self) -> int:
-        return min(self.method.flips, len(self.problem.players))
-
-
-def systematic_sample(chances: Array, size: int, start: Array) -> NDArray[np.int64]:
-    """Systematic sampling: players whose intervals contain start, start + 1, …, (samples, size).
-
-    The intervals are consecutive, and the length of a player's interval is its probability.
-
-    Args:
-        chances: The probability of each player, at most 1; they sum to the size, (players,).
-        size: Number of players in a sample.
-        start: A number between 0 and 1 for each sample, (samples, 1).
-
-    Example:
-        >>> systematic_sample(np.array([0.5, 1.0, 0.5]), size=2, start=np.array([[0.2], [0.7]]))
-        array([[0, 1],
-               [1, 2]])
-    """
-    ends = np.cumsum(chances)
-    ends[-1] = size  # rounding
-    return np.searchsorted(ends, start + np.arange(size), side="right").clip(max=len(ends) - 1)
-
-
-def most_drawn(chances: Array, size: int, units: Array) -> float:
-    """The largest sum of units over the players of any `systematic_sample`.
-
-    Example:
-        >>> most_drawn(np.array([0.5, 1.0, 0.5]), size=2, units=np.array([3.0, 1.0, 2.0]))
-        4.0
-    """
-    # A sample changes only if the start passes the end of a player's interval.
-    ends = np.sort(np.append(np.cumsum(chances) % 1, [0.0, 1.0]))
-    samples = systematic_sample(chances, size, ((ends[1:] + ends[:-1]) / 2)[:, None])
-    return float(units[samples].sum(1).max())
-
-
-def capped_shares(weights: Array, total: float) -> Array:
-    """Probabilities in proportion to weights that sum to a total, each at most 1.
-
-    Example:
-        >>> capped_shares(np.array([8.0, 1.0, 1.0]), total=2)
-        array([1. , 0.5, 0.5])
-    """
-    if total >= len(weights):
-        return np.ones_like(weights)
-    full = np.zeros(len(weights), dtype=bool)
-    while True:
-        chances = np.where(full, 1.0, weights * (total - full.sum()) / weights[~full].sum())
-        if not (chances > 1).any():
-            return chances
-        full |= chances > 1
+        return min(self.method.flips, len(self.flippable))
