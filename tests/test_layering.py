@@ -9,7 +9,8 @@ import headwise
 FLOORS = [
     "errors", "support", "files", "draws", "runs", "stats", "pooling",
     "architectures", "heads", "activations", "masks", "means", "scores", "gates", "pruning",
-    "data", "models", "tasks", "games", "engine", "methods", "scoring", "tuning", "api", "report", "studies", "cli", "__main__",
+    "data", "models", "tasks", "games", "engine", "methods", "scoring", "tuning", "api", "report", "studies", "cli",
+    "__main__",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent
 

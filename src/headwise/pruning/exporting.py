@@ -10,6 +10,7 @@ from torch import nn
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.pruning.checkpoint import save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
@@ -39,6 +40,7 @@ def export(
     out: str | os.PathLike[str],
     kind: ExportKind | str = ExportKind.shrunk,
     overwrite: bool = False,
+    baseline: MeanOutputs | None = None,
 ) -> Exported:
     """Remove heads from a model and write the result to a folder. The model itself is changed.
 
@@ -50,6 +52,7 @@ def export(
         kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with the output weights of removed
             heads set to zero, `shrunk` a smaller checkpoint for `load_pruned`.
         overwrite: Replace the contents of the folder.
+        baseline: Mean outputs that replace the removed heads; `mask` writes them to `means.safetensors`.
 
     Raises:
         HeadwiseError: The folder is not empty or cannot be written, or the heads cannot be removed in this way.
@@ -71,12 +74,14 @@ def export(
     match kind:
         case ExportKind.shrunk:
             languages = (mask.language,) if mask.language else ()
-            save_pruned(shrink(model, mask, inplace=True), folder, tokenizer, languages, overwrite)
+            save_pruned(shrink(model, mask, inplace=True, baseline=baseline), folder, tokenizer, languages, overwrite)
         case ExportKind.folded:
-            _save_folded(fold(model, mask, inplace=True), tokenizer, folder, overwrite)
+            _save_folded(fold(model, mask, inplace=True, baseline=baseline), tokenizer, folder, overwrite)
         case ExportKind.mask:
             with new_folder(folder, overwrite) as draft:
                 mask.save(draft / "mask.json")
+                if baseline is not None:
+                    baseline.save(draft / "means.safetensors")
     return Exported(folder, kind, mask, (before, _parameters(model)))
 
 
