@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, load, mean_outputs, refine, score
+    from headwise.api import evaluate, load, mean_outputs, refine, repair, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
@@ -32,7 +32,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "load", "mean_outputs", "refine", "score"),
+            "api": ("evaluate", "load", "mean_outputs", "refine", "repair", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
@@ -74,6 +74,7 @@ __all__ = [
     "mean_outputs",
     "open_dataset",
     "refine",
+    "repair",
     "save_pruned",
     "score",
     "shrink",

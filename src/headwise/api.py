@@ -18,10 +18,12 @@ from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring import (
     RefinementPlan,
+    Repaired,
     ScoringPlan,
     Setting,
     make_problems,
     make_setting,
+    repair_model,
     run_scoring,
     score_languages,
 )
@@ -219,6 +221,43 @@ def refine(
     with showing(progress, "refining") as advance:
         found = refine_languages(problems, starts, _build(RefinementPlan, **options), progress=advance)
     return {language: each.mask for language, each in found.items()}
+
+
+def repair(
+    pruned: Any,
+    original: Any,
+    tokenizer: Any,
+    data: Data,
+    language: str,
+    *,
+    task: str = "",
+    split: str = "dev",
+    limit: int | None = None,
+) -> Repaired:
+    """Refit the output projections of a pruned model by least squares, so that they make up for the removed heads.
+
+    The pruned model is changed in place and keeps its shape. No gradients are computed. The repair is kept only if the
+    metric on the same examples is not worse, so judge the result on other examples.
+
+    Args:
+        pruned: A model that `shrink` or `fold` has made.
+        original: The model that it was made of.
+        tokenizer: Their tokenizer.
+        data: A data set, or the name of one.
+        language: The language to repair the model for.
+        task: The task, such as `pos`; by default the task that the data set was opened for.
+        split: Which part of the data.
+        limit: The maximum number of examples, the first ones; None for all.
+
+    Returns:
+        The metric before and after the repair, whether it was kept, and the errors of each site.
+
+    Raises:
+        HeadwiseError: The models, the data and the task do not fit each other, or there are fewer than two examples.
+    """
+    setting = _setting(original, tokenizer, data, task)
+    examples = setting.examples([language], split, limit).examples[language]
+    return repair_model(pruned, setting, examples, language)
 
 
 def evaluate(
