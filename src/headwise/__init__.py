@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, load, refine, score
+    from headwise.api import evaluate, load, mean_outputs, refine, repair, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
     from headwise.gates import gated
     from headwise.heads import HeadMap, Site, find_heads
     from headwise.masks import HeadMask
+    from headwise.means import MeanOutputs
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.scores import HeadScores, Provenance
     from headwise.tuning import tune
@@ -31,13 +32,14 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "load", "refine", "score"),
+            "api": ("evaluate", "load", "mean_outputs", "refine", "repair", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
             "gates": ("gated",),
             "heads": ("HeadMap", "Site", "find_heads"),
             "masks": ("HeadMask",),
+            "means": ("MeanOutputs",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
             "scores": ("HeadScores", "Provenance"),
             "tuning": ("tune",),
@@ -58,6 +60,7 @@ __all__ = [
     "HeadwiseError",
     "LanguageMasks",
     "MaskMismatchError",
+    "MeanOutputs",
     "Provenance",
     "Site",
     "UnknownFamilyError",
@@ -68,8 +71,10 @@ __all__ = [
     "gated",
     "load",
     "load_pruned",
+    "mean_outputs",
     "open_dataset",
     "refine",
+    "repair",
     "save_pruned",
     "score",
     "shrink",

@@ -7,23 +7,28 @@ from typing import Any, TypeVar
 
 from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
+from headwise.engine import mean_outputs as means_over
 from headwise.engine.evaluation import Measurement, measure
 from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import gated
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.models import load_model, load_tokenizer
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring import (
     RefinementPlan,
+    Repaired,
     ScoringPlan,
     Setting,
     make_problems,
     make_setting,
+    repair_model,
     run_scoring,
     score_languages,
 )
 from headwise.scoring.refine import refine_languages
+from headwise.scoring.run import means_of
 from headwise.support.display import html_table, text_table
 from headwise.support.progress import Advance, showing
 
@@ -90,16 +95,23 @@ class ScoresByLanguage(LanguageResults):
         found: The scores of each language.
         setting: The model and the data.
         plan: How they were scored.
+        means: The mean outputs of each language, if they were the baseline.
     """
 
-    def __init__(self, found: Mapping[str, HeadScores], setting: Setting, plan: ScoringPlan) -> None:
+    def __init__(
+        self,
+        found: Mapping[str, HeadScores],
+        setting: Setting,
+        plan: ScoringPlan,
+        means: Mapping[str, MeanOutputs] | None = None,
+    ) -> None:
         rows = [
             [language, *(str(len(scores.decided(each))) for each in ("harmful", "helpful", "undecided")),
              str(len(scores.mask("likely").off)) if tells_likely(scores) else "", f"{scores.provenance.units:,.0f}"]
             for language, scores in found.items()
         ]  # fmt: skip
         super().__init__(found, ("language", "harmful", "helpful", "undecided", "likely harmful", "units"), rows)
-        self.setting, self.plan = setting, plan
+        self.setting, self.plan, self.means = setting, plan, dict(means or {})
 
 
 def score(
@@ -125,7 +137,7 @@ def score(
             shows it. By default nothing is kept on disk.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
         options: Other fields of `ScoringPlan`, such as `budget=6_000`, `method="stars"`, `estimand="truncated"`,
-            `split="dev"` or `seed=1`.
+            `split="dev"`, `seed=1` or `baseline="mean"`.
 
     Returns:
         The scores of each language: `scores["zh"].mask("likely")`.
@@ -140,10 +152,46 @@ def score(
     )
     with showing(progress, "scoring") as advance:
         if out is not None:
-            return ScoresByLanguage(run_scoring(plan, out, progress=advance, setting=setting).scores, setting, plan)
+            run = run_scoring(plan, out, progress=advance, setting=setting)
+            return ScoresByLanguage(run.scores, setting, plan, run.means)
         problems, _ = make_problems(plan, setting)
         found = {language: each.scores for language, each in score_languages(plan, problems, progress=advance)}
-    return ScoresByLanguage(found, setting, plan)
+    return ScoresByLanguage(found, setting, plan, means_of(problems))
+
+
+def mean_outputs(
+    model: Any,
+    tokenizer: Any = None,
+    data: Data = "",
+    *,
+    task: str = "",
+    languages: str | Sequence[str] = "all",
+    split: str = "dev",
+    limit: int | None = None,
+) -> dict[str, MeanOutputs]:
+    """Compute the mean output of every head and feed-forward block in every language, for mean ablation.
+
+    Pass the result of a language as `baseline` to `gated`, `shrink`, `fold` or `evaluate`. It is what `score` with
+    `baseline="mean"` uses for the same examples.
+
+    Args:
+        model: A transformers model, a PEFT model around one, or the name of a model.
+        tokenizer: Its tokenizer; by default the one that comes with the model of that name.
+        data: A data set, or the name of one.
+        task: The task, such as `pos`; by default the task that the data set was opened for.
+        languages: Codes, as a list or separated by commas, or `all`.
+        split: Which part of the data.
+        limit: The maximum number of examples per language, the first ones; None for all.
+
+    Raises:
+        HeadwiseError: The model, the data and the task do not fit each other, or there are no such examples.
+    """
+    setting = _setting(model, tokenizer, data, task)
+    selection = setting.examples(languages, split, limit)
+    return {
+        language: means_over(setting.model, setting.heads, setting.encode(examples), language)
+        for language, examples in selection.examples.items()
+    }
 
 
 def refine(
@@ -168,11 +216,48 @@ def refine(
     chosen = list(languages) or list(scores)
     if unknown := [language for language in chosen if language not in scores]:
         raise FieldError("languages", f"there are no scores of {unknown[0]}: there are {', '.join(scores)}")
-    problems, _ = make_problems(scores.plan, scores.setting)
+    problems, _ = make_problems(scores.plan, scores.setting, means=scores.means)
     starts = {language: scores[language].mask("harmful") for language in chosen}
     with showing(progress, "refining") as advance:
         found = refine_languages(problems, starts, _build(RefinementPlan, **options), progress=advance)
     return {language: each.mask for language, each in found.items()}
+
+
+def repair(
+    pruned: Any,
+    original: Any,
+    tokenizer: Any,
+    data: Data,
+    language: str,
+    *,
+    task: str = "",
+    split: str = "dev",
+    limit: int | None = None,
+) -> Repaired:
+    """Refit the output projections of a pruned model by least squares, so that they make up for the removed heads.
+
+    The pruned model is changed in place and keeps its shape. No gradients are computed. The repair is kept only if the
+    metric on the same examples is not worse, so judge the result on other examples.
+
+    Args:
+        pruned: A model that `shrink` or `fold` has made.
+        original: The model that it was made of.
+        tokenizer: Their tokenizer.
+        data: A data set, or the name of one.
+        language: The language to repair the model for.
+        task: The task, such as `pos`; by default the task that the data set was opened for.
+        split: Which part of the data.
+        limit: The maximum number of examples, the first ones; None for all.
+
+    Returns:
+        The metric before and after the repair, whether it was kept, and the errors of each site.
+
+    Raises:
+        HeadwiseError: The models, the data and the task do not fit each other, or there are fewer than two examples.
+    """
+    setting = _setting(original, tokenizer, data, task)
+    examples = setting.examples([language], split, limit).examples[language]
+    return repair_model(pruned, setting, examples, language)
 
 
 def evaluate(
@@ -184,6 +269,7 @@ def evaluate(
     languages: str | Sequence[str] = "all",
     split: str = "test",
     mask: HeadMask | Mapping[str, HeadMask] | None = None,
+    baseline: MeanOutputs | Mapping[str, MeanOutputs] | None = None,
     progress: Advance | bool = True,
 ) -> LanguageResults:
     """Measure a model in every language.
@@ -196,6 +282,8 @@ def evaluate(
         languages: Codes, as a list or separated by commas, or `all`.
         split: Which part of the data.
         mask: Run under this mask, or under the mask of each language.
+        baseline: The mean outputs that replace the heads that are off, of all languages or of each. By default the
+            output of these heads becomes 0.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
 
     Returns:
@@ -210,7 +298,8 @@ def evaluate(
         for done, language in enumerate(codes):
             advance(done, len(codes), language)
             own = mask.get(language) if isinstance(mask, Mapping) else mask
-            with gated(setting.model, own or HeadMask.full(setting.heads), heads=setting.heads):
+            means = baseline.get(language) if isinstance(baseline, Mapping) else baseline
+            with gated(setting.model, own or HeadMask.full(setting.heads), heads=setting.heads, baseline=means):
                 examples = setting.dataset.examples(language, split)
                 found[language] = measure(setting.model, setting.task, examples, setting.tokenizer, language)
         advance(len(codes), len(codes), "")

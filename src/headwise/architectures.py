@@ -12,6 +12,8 @@ Layout = Literal["blocks", "interleaved"]
 Position = Literal["none", "shared-bias", "alibi"]
 #: The parts of a model whose values a run can estimate; a `kv` player is all heads that share a key-value head.
 PLAYERS = ("heads", "ffn", "layers", "kv")
+#: What replaces the output of a player that is off: zero, or its mean output.
+BASELINES = ("zero", "mean")
 
 
 @dataclass(frozen=True)

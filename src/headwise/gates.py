@@ -1,6 +1,6 @@
 """Gates: switch off or scale heads, feed-forward blocks or layers while a model runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, PlayerKind, base_model, find_heads
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs, require_means
 
 
 @contextmanager
@@ -19,12 +20,14 @@ def gated(
     gates: HeadMask | Tensor,
     players: PlayerKind = "heads",
     heads: HeadMap | None = None,
+    baseline: MeanOutputs | Sequence[MeanOutputs] | None = None,
 ) -> Iterator[None]:
     """Run a model under gates.
 
     A head's gate multiplies its output before the site's output projection. A feed-forward block's gate
     multiplies what the block adds to the residual stream, including its bias. A layer's gate interpolates between
-    the layer's input (0, the layer is skipped) and its output (1). Inside `generate`, copies of a row made by beam
+    the layer's input (0, the layer is skipped) and its output (1). With mean outputs as the baseline, the gate g of a
+    head or block replaces its output by g·output + (1 - g)·mean. Inside `generate`, copies of a row made by beam
     search or sampling use the gates of that row. Gates are read on entry, except those that require gradients. With
     gradient checkpointing, call `backward` inside the block, because it runs the layers again.
 
@@ -34,9 +37,11 @@ def gated(
             each row of the batch. Real gates may require gradients.
         players: What the gates belong to: `heads`, `ffn` or `layers`. Ignored for a mask, which has its own kind.
         heads: The model's head map; found by `find_heads` by default.
+        baseline: What the output of a head or block becomes if its gate is 0: its mean (mean ablation), from one
+            `MeanOutputs` for the whole batch or one for each row. By default it becomes 0.
 
     Raises:
-        HeadwiseError: The gates do not fit the model or the batch, or the model is already gated.
+        HeadwiseError: The gates or the baseline do not fit the model or the batch, or the model is already gated.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -65,7 +70,8 @@ def gated(
     require_ungated(base, "combine the gates into one")
     if hasattr(base, "_orig_mod") or getattr(base, "_compiled_call_impl", None) is not None:
         raise HeadwiseError("a compiled model would ignore the gates: gate the model before compiling it")
-    rows = Rows(gates if gates.requires_grad else gates.detach().clone())
+    gates = gates if gates.requires_grad else gates.detach().clone()
+    rows = Rows(*_with_means(gates, baseline, players, heads))
     with attach_gates(base, heads, players, rows), _repeating_in_generate(base, rows):
         yield
 
@@ -90,16 +96,46 @@ def require_ungated(model: nn.Module, remedy: str) -> None:
         raise HeadwiseError(f"the model is already gated: leave the other gated(...) first, or {remedy}")
 
 
-class Rows:
-    """The gates of each row of a batch."""
+def _with_means(
+    gates: Tensor, baseline: MeanOutputs | Sequence[MeanOutputs] | None, players: PlayerKind, heads: HeadMap
+) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """The gates, and the means by site or block: (features,), or (rows, features) for a baseline per row."""
+    if baseline is None:
+        return gates, {}
+    require_means(players)
+    several = [baseline] if isinstance(baseline, MeanOutputs) else list(baseline)
+    for each in {id(each): each for each in several}.values():
+        each.check(heads)
+    if isinstance(baseline, MeanOutputs):
+        return gates, baseline.values
+    gates = gates.expand(len(several), -1) if gates.dim() == 1 else gates
+    if len(gates) != len(several):
+        raise HeadwiseError(f"the gates have {len(gates)} rows, but the baseline has {len(several)}")
+    return gates, {name: torch.stack([each.values[name] for each in several]) for name in several[0].values}
 
-    def __init__(self, gates: Tensor) -> None:
+
+class Rows:
+    """The gates of each row of a batch.
+
+    Args:
+        gates: The gates, (players,) or (rows, players).
+        means: The mean outputs by site or block, (features,) or (rows, features); empty for the baseline zero.
+    """
+
+    def __init__(self, gates: Tensor, means: Mapping[str, Tensor] | None = None) -> None:
         self.gates = gates
+        self.means = means or {}
         self.generating = False
 
     def select(self, columns: slice, batch: Tensor) -> Tensor:
         """The gates (heads,) or (batch, heads) in the columns, for a tensor whose first axis is the batch."""
-        gates = self.gates[..., columns]
+        return self._fitted(self.gates[..., columns], batch)
+
+    def mean(self, name: str, batch: Tensor) -> Tensor:
+        """The mean outputs (features,) or (batch, features) of a site or block."""
+        return self._fitted(self.means[name], batch)
+
+    def _fitted(self, gates: Tensor, batch: Tensor) -> Tensor:
         if gates.dim() == 1:
             return gates
         rows, size = gates.shape[0], batch.shape[0]
@@ -130,11 +166,25 @@ def multiply_gates(output: Tensor, gates: Tensor) -> Tensor:
 class _Hook:
     """Base of all gates: selects its columns and expands the gates to the tensor that they multiply."""
 
-    def __init__(self, rows: Rows, columns: slice, width: int = 1) -> None:
+    def __init__(self, rows: Rows, columns: slice, name: str, width: int = 1) -> None:
         self.rows = rows
         self.columns = columns
+        self.name = name
         self.width = width
         self._ready: dict[tuple[object, ...], Tensor] = {}
+
+    def apply(self, output: Tensor) -> Tensor:
+        """The output under its gates, (batch, tokens, features)."""
+        gates = self.gates_for(output)
+        return torch.lerp(self._mean_for(output), output, gates) if self.rows.means else multiply_gates(output, gates)
+
+    def _mean_for(self, batch: Tensor) -> Tensor:
+        """The mean outputs, (features,) or (batch, 1, features)."""
+        key = ("mean", batch.shape[0], batch.dtype, batch.device, torch.is_inference_mode_enabled())
+        if key not in self._ready:
+            mean = self.rows.mean(self.name, batch).to(batch.device, batch.dtype)
+            self._ready[key] = mean.unsqueeze(1) if mean.dim() == 2 else mean
+        return self._ready[key]
 
     def gates_for(self, batch: Tensor) -> Tensor:
         """The gates expanded to (heads·width,) or (batch, 1, heads·width)."""
@@ -156,24 +206,24 @@ class _Hook:
 
 
 class _HeadGate(_Hook):
-    """Multiplies the input of an output projection."""
+    """Multiplies the input of an output projection, or interpolates between its mean and its value."""
 
     def attach(self, module: nn.Module) -> Any:
         return module.register_forward_pre_hook(self)
 
     def __call__(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         context, *rest = args  # (batch, tokens, heads·width)
-        return multiply_gates(context, self.gates_for(context)), *rest
+        return self.apply(context), *rest
 
 
 class _BlockGate(_Hook):
-    """Multiplies the output of a feed-forward block."""
+    """Multiplies the output of a feed-forward block, or interpolates between its mean and its value."""
 
     def attach(self, module: nn.Module) -> Any:
         return module.register_forward_hook(self)
 
     def __call__(self, _module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        return multiply_gates(output, self.gates_for(output))  # (batch, tokens, features)
+        return self.apply(output)  # (batch, tokens, features)
 
 
 class _LayerGate(_Hook):
@@ -193,11 +243,11 @@ def _make_hooks(base: Any, heads: HeadMap, players: PlayerKind, rows: Rows) -> I
     if players == "heads":
         for site, columns in heads.spans():
             if site.heads:
-                yield base.get_submodule(site.output), _HeadGate(rows, columns, site.head_width)
+                yield base.get_submodule(site.output), _HeadGate(rows, columns, site.name, site.head_width)
         return
     hook, blocks = (_BlockGate, heads.feed_forward) if players == "ffn" else (_LayerGate, heads.layers)
     for index, block in enumerate(blocks):
-        yield base.get_submodule(block.path), hook(rows, slice(index, index + 1))
+        yield base.get_submodule(block.path), hook(rows, slice(index, index + 1), block.name)
 
 
 def _hooks_of(module: nn.Module) -> Iterator[Callable[..., Any]]:

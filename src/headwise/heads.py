@@ -296,6 +296,12 @@ def hash_weights(model: nn.Module) -> str | None:
     return digest.hexdigest()[:16]
 
 
+def effective_weight(layer: nn.Module) -> Tensor:
+    """The weight (outputs, inputs) of a linear layer, a Conv1D or a LoRA layer around one, with its adapters merged."""
+    weight = _effective_weights(layer)[0]
+    return weight.T if is_transposed(cast(nn.Module, getattr(layer, "base_layer", layer))) else weight
+
+
 def _effective_weights(layer: nn.Module) -> list[Tensor]:
     """A layer's weight with its LoRA adapters merged, or with the parameters of other adapters listed separately."""
     wrapper = cast(Any, layer)

@@ -80,7 +80,7 @@ def plain_statistics(engine: LocalEngine, mask: NDArray[Any] | Tensor, example: 
     gates = engine.players.gates(torch.as_tensor(mask)[None])
     (kind, each), *others = gates.items()
     assert not others, "gated() takes one kind at a time"
-    with gated(engine.model, each[0], players=kind):
+    with gated(engine.model, each[0], players=kind, baseline=engine.baseline):
         logits = engine.model(**batch.inputs(torch.device("cpu"))).logits
     chosen = torch.tensor([example])
     answers = Answers(

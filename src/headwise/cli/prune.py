@@ -1,9 +1,10 @@
 """`headwise refine` and `headwise prune`."""
 
+import dataclasses
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,7 @@ from headwise.support.display import shorten
 
 if TYPE_CHECKING:
     from headwise.pruning import Exported
+    from headwise.scoring import Repaired
 
 #: Descriptions of the rules.
 _RULES = {
@@ -113,6 +115,16 @@ def prune_command(
     kind: Annotated[
         ExportKind, typer.Option("--export", help="What to write: a mask file, folded weights, or a smaller model.")
     ] = ExportKind.shrunk,
+    means: Annotated[
+        Path | None,
+        typer.Option(
+            "--means", help="With --mask: mean outputs that replace removed heads (a file of score --baseline mean)."
+        ),
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Refit the output projections by least squares on the examples of the run."),
+    ] = False,
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
     ] = False,
@@ -125,6 +137,7 @@ def prune_command(
     The result is the model with a mask file, with the mask folded into its weights, or with fewer weights.
     """
     from headwise.heads import find_heads
+    from headwise.means import MeanOutputs
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
     from headwise.scoring.choose import choose_mask
@@ -133,14 +146,31 @@ def prune_command(
     if len(rules) > 1:
         raise HeadwiseError("--likely, --harmful and --refined are different ways to choose heads: give one of them")
     choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
+    if repair and (mask is not None or kind is ExportKind.mask):
+        raise HeadwiseError(
+            "--repair needs the examples of a run and writes weights: give a run folder and --language, and "
+            "--export shrunk or folded"
+        )
+    if means is not None and mask is None:
+        raise HeadwiseError("--means is for --mask: a run has its own mean outputs, which are used without it")
+    file = means or choice.means
+    baseline = None if file is None else MeanOutputs.load(file)
     kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
     check_target(out, kept, overwrite)
     loaded = load_model(choice.model, trust_remote_code)
     heads = find_heads(loaded)
     chosen = choice.mask.moved_to(heads) if other_weights else choice.mask
     chosen.check(heads)
-    found = export(loaded, chosen, load_tokenizer(choice.model, trust_remote_code), out, kind, overwrite)
-    _print_exported(choice.rule, found, as_json)
+    tokenizer, repaired = load_tokenizer(choice.model, trust_remote_code), []
+
+    def refit(pruned: Any) -> None:
+        from headwise.scoring.repair import examples_of_run, repair_model
+
+        setting, examples = examples_of_run(model, str(language), loaded, tokenizer)
+        repaired.append(repair_model(pruned, setting, examples, str(language)))
+
+    found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
+    _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)
 
 
 def _models(name: str) -> dict[str, Path]:
@@ -151,15 +181,26 @@ def _models(name: str) -> dict[str, Path]:
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
 
 
-def _print_exported(rule: str, found: "Exported", as_json: bool) -> None:
+def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repaired | None", as_json: bool) -> None:
     """Print the rule, the removed heads, and the size of a shrunk model."""
     off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
     if as_json:
         about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}
+        about["baseline"] = "mean" if means else "zero"
+        if repaired is not None:
+            about["repair"] = dataclasses.asdict(repaired)
         typer.echo(json.dumps({**about, "heads": off, "parameters": {"before": before, "after": after}}))
         return
     typer.echo(f"{found.folder}: {found.kind.value}, {len(off)} of {total} {found.mask.kind} off")
     typer.echo(f"Chosen by: {_RULES.get(rule, rule)}.")
     typer.echo(f"Removed: {shorten(off)}.")
+    if means:
+        typer.echo("Removed heads are replaced by their mean outputs.")
+    if repaired is not None:
+        verdict = "kept" if repaired.kept else "worse, so the weights were left as they were"
+        typer.echo(
+            f"Repair: {repaired.metric} {repaired.before:.2f} before, {repaired.after:.2f} after, on the examples of "
+            f"the run ({verdict})."
+        )
     if found.kind is ExportKind.shrunk:
         typer.echo(f"Parameters: {before:,} before, {after:,} after ({after / before - 1:+.1%}).")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.architectures import PLAYERS
+from headwise.architectures import BASELINES, PLAYERS
 from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
@@ -54,6 +54,10 @@ def score_command(
         str, typer.Option("--estimand", help="full (Shapley values), truncated (at one half) or 'truncated(SHARE)'.")
     ] = "full",
     players: Annotated[str, typer.Option("--players", help=f"What to score: one of {', '.join(PLAYERS)}.")] = "heads",
+    baseline: Annotated[
+        str,
+        typer.Option("--baseline", help=f"What replaces the output of a player that is off: {' or '.join(BASELINES)}."),
+    ] = "zero",
     error_rate: Annotated[
         float | None,
         typer.Option(
@@ -106,6 +110,7 @@ def score_command(
             bfloat16=bfloat16,
             device=device,
             dtype=dtype,
+            baseline=baseline,
         )
         show_device(device, dtype)
         found = run_scoring(plan, out, seconds, trust_remote_code, advance)
@@ -166,6 +171,7 @@ def _as_json(found: "ScoringRun") -> dict[str, Any]:
 def _print_scores(found: "ScoringRun") -> None:
     first = next(iter(found.languages.values())).scores.provenance
     title = f"{first.model}: {first.estimand} values by {first.method}, game {first.game}"
+    title += "" if first.baseline == "zero" else f", baseline {first.baseline}"
     columns = ("language", "harmful", "likely harmful", "helpful", "undecided", "examples", "units", "seconds")
     print_table(title, columns, [(language, *_counts(each)) for language, each in found.languages.items()])
     ends = [(language, *_ends(each.scores)) for language, each in found.languages.items()]

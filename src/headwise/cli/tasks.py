@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headwise.data.examples import Example
     from headwise.engine.evaluation import Measurement
     from headwise.masks import HeadMask
+    from headwise.means import MeanOutputs
     from headwise.tasks.protocol import AnyTask
     from headwise.tasks.task import Piece
 
@@ -59,6 +60,9 @@ def evaluate_command(
     languages: Languages = "all",
     split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "test",
     mask: MaskFile = None,
+    means: Annotated[
+        Path | None, typer.Option("--means", help="Mean outputs that replace the heads that are off in the mask.")
+    ] = None,
     other_weights: OtherWeights = False,
     piece: Pieces = "text",
     beams: Annotated[
@@ -80,13 +84,13 @@ def evaluate_command(
 
         dataset = open_dataset(data, task)
         _check_used(task, beams, window)
-        side, wanted = _piece(piece), _mask(mask)
+        side, wanted, baseline = _piece(piece), _mask(mask), _means(means)
         examples = _examples(dataset, language_codes(languages, dataset), split)
         loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
         tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
         check_tokenizer(chosen, tokenizer)
-        with _under(loaded, wanted, other_weights):
+        with _under(loaded, wanted, other_weights, baseline):
             results = _measure_each(loaded, chosen, examples, tokenizer)
     _print_evaluations(model, dataset, split, results, as_json)
 
@@ -195,8 +199,16 @@ def _mask(file: Path | None) -> "HeadMask | None":
     return None if file is None else HeadMask.load(file)
 
 
+def _means(file: Path | None) -> "MeanOutputs | None":
+    from headwise.means import MeanOutputs
+
+    return None if file is None else MeanOutputs.load(file)
+
+
 @contextmanager
-def _under(model: Any, mask: "HeadMask | None", other_weights: bool) -> Iterator[None]:
+def _under(
+    model: Any, mask: "HeadMask | None", other_weights: bool, baseline: "MeanOutputs | None" = None
+) -> Iterator[None]:
     """Apply a mask to the model; with `other_weights`, the mask may be made for other weights."""
     from headwise.gates import gated
     from headwise.heads import find_heads
@@ -205,7 +217,7 @@ def _under(model: Any, mask: "HeadMask | None", other_weights: bool) -> Iterator
     heads = find_heads(model)
     if mask is not None and other_weights:
         mask = mask.moved_to(heads)
-    with gated(model, HeadMask.full(heads) if mask is None else mask, heads=heads):
+    with gated(model, HeadMask.full(heads) if mask is None else mask, heads=heads, baseline=baseline):
         yield
 
 

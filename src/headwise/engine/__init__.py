@@ -2,7 +2,7 @@
 
 from headwise.engine.base import Engine, EngineFactory, EngineSettings, Flips, Gradients, Values
 from headwise.engine.cost import EngineCost
-from headwise.engine.examples import ExampleSet, encode_examples
+from headwise.engine.examples import ExampleSet, encode_examples, mean_outputs, token_batches
 from headwise.engine.local import LocalEngine
 from headwise.engine.players import PlayerSet, kv_groups, players_from_groups, players_of
 
@@ -19,6 +19,8 @@ __all__ = [
     "Values",
     "encode_examples",
     "kv_groups",
+    "mean_outputs",
     "players_from_groups",
     "players_of",
+    "token_batches",
 ]

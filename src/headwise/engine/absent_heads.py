@@ -11,6 +11,7 @@ from torch import nn
 from headwise.engine.players import PlayerSet
 from headwise.heads import HeadMap, base_model
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.pruning import shrink
 
 #: Number of saved operations from which copying a model's layers pays: a fraction of a second on a few cores.
@@ -30,13 +31,19 @@ def saved_operations(model: Any, heads: HeadMap, absent: tuple[str, ...], tokens
     return 2.0 * 4 * width * heads.sites[0].head_width * len(absent) * tokens
 
 
-def narrow(model: nn.Module, heads: HeadMap, players: PlayerSet, absent: tuple[str, ...]) -> tuple[Any, PlayerSet]:
+def narrow(
+    model: nn.Module,
+    heads: HeadMap,
+    players: PlayerSet,
+    absent: tuple[str, ...],
+    baseline: MeanOutputs | None = None,
+) -> tuple[Any, PlayerSet]:
     """A copy of a model without some heads, and its players; only the layers are copied."""
     base = base_model(model)
     layers = {id(base.get_submodule(layer.path)) for layer in heads.layers}
     inside = {id(part) for module in base.modules() if id(module) in layers for part in module.parameters()}
     shared = {id(weight): weight for weight in model.parameters() if id(weight) not in inside}
-    smaller = shrink(copy.deepcopy(model, shared), HeadMask.without(heads, absent), inplace=True)
+    smaller = shrink(copy.deepcopy(model, shared), HeadMask.without(heads, absent), inplace=True, baseline=baseline)
     removed = set(absent)
     kept = tuple(
         owner for name, owner in zip(heads.players(), players.owners["heads"], strict=True) if name not in removed

@@ -15,6 +15,7 @@ from headwise.errors import HeadwiseError
 from headwise.games.base import Game
 from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap
+from headwise.means import MeanOutputs
 
 #: Gates of rows, (rows, players): booleans (on or off), or real numbers that multiply a player's output.
 Gates = Tensor | NDArray[np.bool_] | NDArray[np.floating]
@@ -138,6 +139,7 @@ class EngineFactory(Protocol):
         examples: ExampleSet,
         players: PlayerSet | None = None,
         settings: EngineSettings | None = None,
+        baseline: MeanOutputs | None = None,
     ) -> Engine:
         """Create an engine."""
 

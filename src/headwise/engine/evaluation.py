@@ -19,6 +19,7 @@ from headwise.games.metric import MetricGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.tasks.causal import (
     LanguageTask,
     MultipleChoice,
@@ -127,6 +128,7 @@ class MaskJudge:
         tokenizer: The model's tokenizer.
         language: Language of the examples, or pair of languages.
         settings: Settings of the engine.
+        baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
     """
 
     model: Any
@@ -136,6 +138,7 @@ class MaskJudge:
     tokenizer: Any
     language: str = ""
     settings: EngineSettings = field(default_factory=EngineSettings)
+    baseline: MeanOutputs | None = None
 
     @property
     def metric(self) -> CorpusMetric:
@@ -180,7 +183,8 @@ class MaskJudge:
         for row, mask in enumerate(masks):
             gates[row, list(players.owners[mask.kind])] = mask.on
         sizes = [len(index) for index in chosen]
-        engine = LocalEngine(self.model, self.heads, MetricGame(task.metric), self.encoded, players, self.settings)
+        game = MetricGame(task.metric)
+        engine = LocalEngine(self.model, self.heads, game, self.encoded, players, self.settings, self.baseline)
         index = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
         found = engine.values(np.repeat(gates, sizes, axis=0), index)
         statistics = np.split(found.values.double().numpy(), np.cumsum(sizes)[:-1])
@@ -189,7 +193,7 @@ class MaskJudge:
     def _generated(self, mask: HeadMask, index: Any) -> Array:
         """Statistics of texts under one mask."""
         examples = [self.examples[place] for place in index]
-        with gated(self.model, mask, heads=self.heads):
+        with gated(self.model, mask, heads=self.heads, baseline=self.baseline):
             return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
 
 

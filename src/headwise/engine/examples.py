@@ -1,6 +1,6 @@
 """The examples of a game: encoded once, with arrays that every batch needs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.activations import TokenBatch, device_of
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Encoded, pad_id_of
+from headwise.heads import HeadMap
+from headwise.means import MeanOutputs, collect_means
+from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.protocol import AnyTask
 
 
@@ -83,3 +86,29 @@ def special_ids_of(tokenizer: Any) -> tuple[int, ...]:
     roles = {getattr(tokenizer, f"{role}_token_id", None) for role in ("bos", "eos", "sep", "cls", "pad")}
     unknown = {getattr(tokenizer, "unk_token_id", None)} - roles
     return tuple(sorted(set(tokenizer.all_special_ids) - unknown))
+
+
+def token_batches(model: Any, heads: HeadMap, examples: ExampleSet, token_budget: int = 2048) -> Iterator[TokenBatch]:
+    """All examples in batches of similar length, to read a model's activations.
+
+    Args:
+        model: The model.
+        heads: Its head map.
+        examples: The examples.
+        token_budget: Maximum number of padded tokens of a batch.
+    """
+    decoding = any(site.stack != "encoder" for site in heads.sites)
+    longest = np.maximum(examples.lengths, examples.target_lengths).tolist()
+    for index in pack_by_length(longest, token_budget):
+        batch = examples.task.make_batch(model, examples.encoded, index, examples.pad_id)
+        source = target = batch.attention_mask.bool()
+        if examples.target_lengths.any():
+            lengths = torch.from_numpy(examples.target_lengths[index])
+            target = torch.arange(int(lengths.max())) < lengths[:, None]
+        inputs = {**batch.inputs(device_of(model)), **({"use_cache": False} if decoding else {})}
+        yield TokenBatch(inputs, {"encoder": source, "decoder": target, "cross": target}, torch.tensor(index))
+
+
+def mean_outputs(model: Any, heads: HeadMap, examples: ExampleSet, language: str | None = None) -> MeanOutputs:
+    """The mean output of every head and feed-forward block over the tokens of examples, in one pass."""
+    return collect_means(model, token_batches(model, heads, examples), heads, language)

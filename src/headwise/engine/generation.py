@@ -13,6 +13,7 @@ from headwise.errors import HeadwiseError
 from headwise.games.generation import GenerationGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
+from headwise.means import MeanOutputs
 from headwise.tasks.translation import EncodedPair, TranslationTask, translate
 
 
@@ -24,6 +25,7 @@ def generate_rows(
     players: PlayerSet,
     on: NDArray[Any],
     index: NDArray[np.int64],
+    baseline: MeanOutputs | None = None,
 ) -> tuple[Tensor, int]:
     """The statistics of rows, (rows, statistics), and the number of distinct rows.
 
@@ -39,7 +41,11 @@ def generate_rows(
     ((kind, gates),) = players.gates(torch.from_numpy(on[first])).items()
     pairs = [cast(EncodedPair, examples.encoded[example]) for example in index[first]]
     texts = translate(
-        model, examples.task, pairs, game.tokenizer, lambda rows: gated(model, gates[rows], players=kind, heads=heads)
+        model,
+        examples.task,
+        pairs,
+        game.tokenizer,
+        lambda rows: gated(model, gates[rows], players=kind, heads=heads, baseline=baseline),
     )
     references = [game.references[example] for example in index[first]]
     found = np.stack([game.metric.statistics(*pair) for pair in zip(texts, references, strict=True)])

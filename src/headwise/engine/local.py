@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from headwise.activations import device_of, evaluating
 from headwise.engine.absent_heads import WORTH_A_COPY, absent_heads, narrow, saved_operations
 from headwise.engine.base import EngineSettings, Flips, Gates, Gradients, Index, Values, check_rows, value_flips
 from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
@@ -26,6 +27,7 @@ from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
+from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch
 
 #: A row is short if it has fewer tokens than this.
@@ -42,6 +44,10 @@ class LocalEngine:
         examples: The examples.
         players: The players; by default each head is a player.
         settings: The settings.
+        baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
+
+    Raises:
+        HeadwiseError: The baseline belongs to another model, or a player is a layer, which has no mean output.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class LocalEngine:
         examples: ExampleSet,
         players: PlayerSet | None = None,
         settings: EngineSettings | None = None,
+        baseline: MeanOutputs | None = None,
     ) -> None:
         self.model: Any = model
         self.heads = heads or find_heads(model)
@@ -59,6 +66,11 @@ class LocalEngine:
         self.examples = examples
         self.players = players_of(self.heads) if players is None else players
         self.settings = settings or EngineSettings()
+        self.baseline = baseline
+        if baseline is not None:
+            baseline.check(self.heads)
+            for kind in self.players.owners:
+                require_means(kind)
         self._narrower: tuple[tuple[str, ...], LocalEngine] | None = None
 
     def values(self, gates: Gates, index: Index) -> Values:
@@ -71,7 +83,7 @@ class LocalEngine:
         if absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
             return self._narrowed_values(absent, on, index)
         found, cost = torch.zeros(len(index), self.game.statistics), EngineCost()
-        with torch.inference_mode(), self._evaluating():
+        with torch.inference_mode(), evaluating(self.model):
             for pack in self.packs(on, index):
                 leaves = self.players.gates(torch.from_numpy(on[pack.rows]))
                 measured, spent = self._measure(self.game, pack, on, leaves, self.settings.reuse_prefixes)
@@ -85,7 +97,7 @@ class LocalEngine:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: use 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
-        with self._evaluating(), _frozen(self.model):
+        with evaluating(self.model), _frozen(self.model):
             for pack in self.packs(on, index, gradient_bytes(self.model, self.heads)):
                 leaves = self.players.gates(torch.from_numpy(on[pack.rows]))
                 for each in leaves.values():
@@ -114,7 +126,7 @@ class LocalEngine:
         on, numbers = self._checked(np.ones((len(index), len(self.players)), dtype=bool), index)
         token_bytes = attention_bytes(self.model, self.heads, int(self._lengths[numbers].max(initial=1)))
         cost, task, layers = EngineCost(), self.examples.task, len(self.heads.layers)
-        with torch.inference_mode(), self._evaluating():
+        with torch.inference_mode(), evaluating(self.model):
             for pack in self.packs(on, numbers, token_bytes):
                 start = time.perf_counter()
                 batch = task.make_batch(self.model, self.examples.encoded, pack.examples.tolist(), self.examples.pad_id)
@@ -187,7 +199,7 @@ class LocalEngine:
         levels = find_levels(on[pack.rows], self._depths, len(self.heads.layers), pack.examples, share)
         gates = {kind: each.to(device) for kind, each in gates.items()}
         with (
-            run_as_tree(self.model, self.heads, gates, levels, root) if levels else nullcontext(),
+            run_as_tree(self.model, self.heads, gates, levels, root, self._means) if levels else nullcontext(),
             torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16),
         ):
             logits = self.model(**batch.inputs(device), **self._call).logits
@@ -237,33 +249,33 @@ class LocalEngine:
     def _generated(self, game: GenerationGame, on: NDArray[Any], index: NDArray[np.int64]) -> Values:
         """The statistics of generated texts; a text counts as one unit."""
         start = time.perf_counter()
-        with self._evaluating():
-            found, written = generate_rows(self.model, self.heads, game, self.examples, self.players, on, index)
+        with evaluating(self.model):
+            found, written = generate_rows(
+                self.model, self.heads, game, self.examples, self.players, on, index, self.baseline
+            )
         cost = EngineCost(len(index), written, written, seconds=time.perf_counter() - start)
         return Values(self._numbers(found, index), cost)
 
     def _narrowed_values(self, absent: tuple[str, ...], on: NDArray[Any], index: NDArray[np.int64]) -> Values:
         """The values of rows in which some heads are all off, computed by a model without them."""
         if self._narrower is None or self._narrower[0] != absent:
-            model, players = narrow(self.model, self.heads, self.players, absent)
-            self._narrower = absent, LocalEngine(model, None, self.game, self.examples, players, self.settings)
+            model, players = narrow(self.model, self.heads, self.players, absent, self.baseline)
+            heads = find_heads(model)
+            means = None if self.baseline is None else self.baseline.restricted_to(heads)
+            engine = LocalEngine(model, heads, self.game, self.examples, players, self.settings, means)
+            self._narrower = absent, engine
         return self._narrower[1].values(on, index)
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Set the model to evaluation mode, and restore its mode afterwards."""
-        training = [module for module in self.model.modules() if module.training]
-        self.model.eval()
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
 
     @property
     def _device(self) -> torch.device:
-        found: torch.device = next(self.model.parameters()).device
-        return found
+        return device_of(self.model)
+
+    @cached_property
+    def _means(self) -> Mapping[str, Tensor] | None:
+        """The mean outputs on the device of the model."""
+        if self.baseline is None:
+            return None
+        return {name: mean.to(self._device) for name, mean in self.baseline.values.items()}
 
     @cached_property
     def _call(self) -> dict[str, bool]:

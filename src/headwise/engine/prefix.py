@@ -76,7 +76,12 @@ def find_levels(
 
 @contextmanager
 def run_as_tree(
-    model: nn.Module, heads: HeadMap, gates: Mapping[PlayerKind, Tensor], levels: Sequence[Level], examples: Level
+    model: nn.Module,
+    heads: HeadMap,
+    gates: Mapping[PlayerKind, Tensor],
+    levels: Sequence[Level],
+    examples: Level,
+    means: Mapping[str, Tensor] | None = None,
 ) -> Iterator[None]:
     """Make a model run a batch as a tree, with every row under its own gates.
 
@@ -86,12 +91,13 @@ def run_as_tree(
         gates: The gates of each kind, (rows, gates).
         levels: The tree, from `find_levels`.
         examples: The root of the tree, at which all rows of one example are one node.
+        means: The mean outputs of sites and blocks, which replace what is off; by default it becomes 0.
     """
     base = base_model(model)
     tree = _Tree(levels, len(levels[0].node))
     with ExitStack() as stack:
         for kind, each in gates.items():
-            stack.enter_context(attach_gates(base, heads, kind, _NodeRows(each, tree)))
+            stack.enter_context(attach_gates(base, heads, kind, _NodeRows(each, tree, means)))
         for module in _embeddings(base):
             stack.enter_context(_embed_once(module, examples))
         last = {layer.stack: depth for depth, layer in enumerate(heads.layers)}
@@ -121,8 +127,8 @@ class _Tree:
 class _NodeRows(Rows):
     """The gates of the nodes at the layer that is running."""
 
-    def __init__(self, gates: Tensor, tree: _Tree) -> None:
-        super().__init__(gates)
+    def __init__(self, gates: Tensor, tree: _Tree, means: Mapping[str, Tensor] | None) -> None:
+        super().__init__(gates, means)
         self.tree = tree
 
     def select(self, columns: slice, batch: Tensor) -> Tensor:

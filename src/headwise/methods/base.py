@@ -14,6 +14,7 @@ from headwise.engine import Engine, EngineFactory, EngineSettings, ExampleSet, L
 from headwise.errors import HeadwiseError
 from headwise.games import Game
 from headwise.heads import HeadMap
+from headwise.means import MeanOutputs
 from headwise.runs import Journal
 from headwise.scores import HeadScores
 
@@ -67,6 +68,7 @@ class Problem:
         data: Fingerprint of the examples.
         settings: Settings of the engines.
         make_engine: Creates engines.
+        baseline: The mean outputs that replace what is off (mean ablation); None for zero.
     """
 
     model: nn.Module
@@ -79,10 +81,13 @@ class Problem:
     data: str | None = None
     settings: EngineSettings = field(default_factory=EngineSettings)
     make_engine: EngineFactory = LocalEngine
+    baseline: MeanOutputs | None = None
 
     def engine(self, game: Game | None = None) -> Engine:
         """An engine for the problem's game, or for another game."""
-        return self.make_engine(self.model, self.heads, game or self.game, self.examples, self.players, self.settings)
+        return self.make_engine(
+            self.model, self.heads, game or self.game, self.examples, self.players, self.settings, self.baseline
+        )
 
     @cached_property
     def smallest(self) -> int:

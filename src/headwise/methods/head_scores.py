@@ -46,6 +46,7 @@ def make_scores(
         model=problem.heads.model,
         fingerprint=problem.heads.fingerprint,
         data=problem.data,
+        baseline="zero" if problem.baseline is None else "mean",
         versions={name: version(name) for name in _LIBRARIES},
     )
     return HeadScores(

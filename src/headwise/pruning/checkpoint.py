@@ -20,6 +20,7 @@ from headwise.files import is_folder, new_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.pooling import find_class
+from headwise.pruning.biases import add_biases
 from headwise.pruning.card import base_name, write_card
 from headwise.pruning.cutting import removed_heads, shrink
 
@@ -121,6 +122,7 @@ def load_pruned(
     state = _read_weights(folder, manifest)
     saved = next((tensor.dtype for tensor in state.values() if tensor.is_floating_point()), torch.float32)
     model = _build(folder, manifest, attn_implementation, wanted or saved)
+    add_biases(model, state)
     _load_weights(model, folder, manifest, _cast(state, model, wanted))
     if model.can_generate() and (folder / "generation_config.json").exists():
         model.generation_config = GenerationConfig.from_pretrained(folder)

@@ -9,7 +9,9 @@ from headwise.errors import HeadwiseError
 from headwise.gates import require_ungated
 from headwise.heads import PRUNED_ATTRIBUTE, HeadMap, Site, base_model, find_heads
 from headwise.masks import HeadMask, group_players, ungroup_players
+from headwise.means import MeanOutputs
 from headwise.pruning.attention import SHARED_CONFIG, adapt_attention, own_bias
+from headwise.pruning.biases import add_means, require_biases
 from headwise.pruning.slicing import (
     head_features,
     keep_inputs,
@@ -22,7 +24,7 @@ from headwise.pruning.slicing import (
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
+def shrink(model: Model, mask: HeadMask, inplace: bool = False, baseline: MeanOutputs | None = None) -> Model:
     """Cut the heads that are off out of a model: fewer parameters, less computation, the same outputs as gating.
 
     Layers may keep different numbers of heads, or none. Key-value heads that are no longer used are removed too.
@@ -32,6 +34,8 @@ def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
         model: A transformers model, or a PEFT (LoRA) model around one.
         mask: The heads to keep.
         inplace: Change the model itself. By default a copy is changed.
+        baseline: Mean outputs: those of removed heads go into the bias of their output projection, which gets a bias if
+            it has none. By default removed heads leave nothing.
 
     Returns:
         The smaller model.
@@ -45,10 +49,12 @@ def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
         >>> find_heads(shrink(model, mask)).players()
         ('encoder.0.0',)
     """
-    heads = _checked(model, mask)
+    heads = _checked(model, mask, baseline)
     model = model if inplace else copy.deepcopy(model)
     base = base_model(model)
     _own_config(base)
+    if baseline is not None:
+        _add_means(base, heads, mask, baseline)
     kept = {site.name: _kept(mask, columns) for site, columns in heads.spans()}
     if heads.family.position == "shared-bias" and mask.off:
         _share_out_biases(base, heads, kept)
@@ -59,22 +65,31 @@ def shrink(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
     return model
 
 
-def fold(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
+def fold(model: Model, mask: HeadMask, inplace: bool = False, baseline: MeanOutputs | None = None) -> Model:
     """Zero the output columns of the heads that are off: plain transformers can load the result.
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
         mask: The heads to keep.
         inplace: Change the model itself. By default a copy is changed.
+        baseline: Mean outputs: those of removed heads go into the bias of their output projection. By default removed
+            heads leave nothing.
 
     Returns:
         A model of the same shape with the same outputs as the gated model.
+
+    Raises:
+        HeadwiseError: With a baseline, the family has no bias that plain transformers could load.
     """
-    heads = _checked(model, mask)
+    heads = _checked(model, mask, baseline)
     if removed_heads(base_model(model).config):
         raise HeadwiseError("heads were already cut out of this model, so it cannot be folded: shrink it instead")
     model = model if inplace else copy.deepcopy(model)
     base = base_model(model)
+    if baseline is not None:
+        _own_config(base)
+        require_biases(base, heads, _touched(heads, mask))
+        _add_means(base, heads, mask, baseline)
     for site, columns in heads.spans():
         kept = set(_kept(mask, columns))
         removed = [position for position in range(len(site.heads)) if position not in kept]
@@ -83,12 +98,14 @@ def fold(model: Model, mask: HeadMask, inplace: bool = False) -> Model:
     return model
 
 
-def _checked(model: nn.Module, mask: HeadMask) -> HeadMap:
+def _checked(model: nn.Module, mask: HeadMask, baseline: MeanOutputs | None) -> HeadMap:
     if mask.kind != "heads":
         raise HeadwiseError(f"only masks of heads can be cut or folded, not of {mask.kind}")
     require_ungated(model, "copy it outside")
     heads = find_heads(model)
     mask.check(heads)
+    if baseline is not None:
+        baseline.check(heads)
     base = base_model(model)
     for site in heads.sites:
         for path in (*(projection.path for projection in site.projections), site.output):
@@ -99,6 +116,19 @@ def _checked(model: nn.Module, mask: HeadMask) -> HeadMap:
 def _kept(mask: HeadMask, columns: slice) -> list[int]:
     """Positions within a site of the heads to keep."""
     return [position for position, on in enumerate(mask.on[columns]) if on]
+
+
+def _touched(heads: HeadMap, mask: HeadMask) -> list[Site]:
+    """The sites that lose a head."""
+    return [site for site, columns in heads.spans() if not all(mask.on[columns])]
+
+
+def _add_means(base: Any, heads: HeadMap, mask: HeadMask, means: MeanOutputs) -> None:
+    """Add the means of removed heads to the biases of the output projections, before their weights are removed."""
+    gates, touched = mask.tensor(), _touched(heads, mask)
+    for site, columns in heads.spans():
+        if site in touched:
+            add_means(base, site, gates[columns], means)
 
 
 def _shrink_site(base: Any, heads: HeadMap, site: Site, kept: list[int]) -> None:

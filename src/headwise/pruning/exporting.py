@@ -1,6 +1,7 @@
 """Write a pruned model: its mask only, a checkpoint with zeroed weights, or a smaller checkpoint."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.pruning.checkpoint import save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
@@ -39,8 +41,10 @@ def export(
     out: str | os.PathLike[str],
     kind: ExportKind | str = ExportKind.shrunk,
     overwrite: bool = False,
+    baseline: MeanOutputs | None = None,
+    repair: Callable[[nn.Module], None] | None = None,
 ) -> Exported:
-    """Remove heads from a model and write the result to a folder. The model itself is changed.
+    """Remove heads from a model and write the result to a folder. The model itself is changed, unless it is repaired.
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
@@ -50,6 +54,8 @@ def export(
         kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with the output weights of removed
             heads set to zero, `shrunk` a smaller checkpoint for `load_pruned`.
         overwrite: Replace the contents of the folder.
+        baseline: Mean outputs that replace the removed heads; `mask` writes them to `means.safetensors`.
+        repair: Called with the pruned model before it is written. The model itself is then not changed.
 
     Raises:
         HeadwiseError: The folder is not empty or cannot be written, or the heads cannot be removed in this way.
@@ -68,15 +74,23 @@ def export(
         140
     """
     kind, folder, before = ExportKind(kind), Path(out), _parameters(model)
+    if kind is ExportKind.mask and repair is not None:
+        raise HeadwiseError("a mask has no weights to repair: export a shrunk or folded model")
+    if kind is not ExportKind.mask:
+        prune = shrink if kind is ExportKind.shrunk else fold
+        model = prune(model, mask, inplace=repair is None, baseline=baseline)
+        if repair is not None:
+            repair(model)
     match kind:
         case ExportKind.shrunk:
-            languages = (mask.language,) if mask.language else ()
-            save_pruned(shrink(model, mask, inplace=True), folder, tokenizer, languages, overwrite)
+            save_pruned(model, folder, tokenizer, (mask.language,) if mask.language else (), overwrite)
         case ExportKind.folded:
-            _save_folded(fold(model, mask, inplace=True), tokenizer, folder, overwrite)
+            _save_folded(model, tokenizer, folder, overwrite)
         case ExportKind.mask:
             with new_folder(folder, overwrite) as draft:
                 mask.save(draft / "mask.json")
+                if baseline is not None:
+                    baseline.save(draft / "means.safetensors")
     return Exported(folder, kind, mask, (before, _parameters(model)))
 
 

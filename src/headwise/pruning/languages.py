@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -14,6 +14,7 @@ from headwise.files import read_json, write_json
 from headwise.gates import gated
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 
 _FORMAT = "headwise-language-masks"
 _VERSION = 1
@@ -27,6 +28,8 @@ class LanguageMasks:
         model: The loaded model, which is not changed.
         masks: The mask of each language.
         default: The mask of every other language. Without it, another language raises an error.
+        means: For mean ablation, the mean outputs of each language. With them every language needs means, and a default
+            mask is not possible.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -43,9 +46,15 @@ class LanguageMasks:
     model: nn.Module
     masks: Mapping[str, HeadMask]
     default: HeadMask | None = None
+    means: Mapping[str, MeanOutputs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", dict(self.masks))  # a copy, since later changes would not be checked
+        object.__setattr__(self, "means", dict(self.means))
+        if self.means and self.default is not None:
+            raise HeadwiseError("a default mask has no means, because it is for unknown languages: give masks only")
+        if self.means and (missing := [language for language in self.masks if language not in self.means]):
+            raise HeadwiseError(f"the language {missing[0]!r} has no means: compute them with headwise.mean_outputs")
         for mask in self._all_masks():
             mask.check(self._heads)
             if mask.kind != "heads":
@@ -63,11 +72,17 @@ class LanguageMasks:
         """
         rows = self._row(languages) if isinstance(languages, str) else [self._row(language) for language in languages]
         gates = self._gates[rows]  # (heads,) or (rows, heads)
-        with gated(self.model, gates, heads=self._heads):
+        with gated(self.model, gates, heads=self._heads, baseline=self._baseline(languages)):
             yield
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all masks as one small JSON file, atomically."""
+        """Write all masks as one small JSON file, atomically.
+
+        Raises:
+            HeadwiseError: There are means, which the file cannot hold.
+        """
+        if self.means:
+            raise HeadwiseError("a file of language masks cannot hold means: save them with MeanOutputs.save")
         full = HeadMask.full(self._heads).to_dict()
         off = {language: mask.to_dict()["off"] for language, mask in self.masks.items()}
         default = self.default.to_dict()["off"] if self.default is not None else None
@@ -88,6 +103,11 @@ class LanguageMasks:
         off = data.get("default")
         default = HeadMask.from_dict({**data, "off": off}, f"{path}, 'default'") if off is not None else None
         return cls(model, masks, default)
+
+    def _baseline(self, languages: str | Sequence[str]) -> MeanOutputs | list[MeanOutputs] | None:
+        if not self.means:
+            return None
+        return self.means[languages] if isinstance(languages, str) else [self.means[each] for each in languages]
 
     @cached_property
     def _heads(self) -> HeadMap:

@@ -72,6 +72,21 @@ def zero_inputs(layer: nn.Module, features: Tensor) -> None:
             weight.index_fill_(0 if is_transposed(part) else 1, features.to(weight.device), 0)
 
 
+def add_to_bias(layer: nn.Module, change: Tensor) -> None:
+    """Add to the bias of a layer, (outputs,), in place. A layer without a bias gets one."""
+    part = cast(nn.Module, getattr(layer, "base_layer", layer))
+    weight, old = cast(nn.Parameter, part.weight), cast(nn.Parameter | None, part.bias)
+    like = weight if old is None else old
+    change = change.to(like.device)
+    new = change if old is None else old.detach().to(change.dtype) + change
+    part.bias = nn.Parameter(new.to(like.dtype), requires_grad=like.requires_grad)
+
+
+def has_bias(layer: nn.Module) -> bool:
+    """Whether a linear layer, a Conv1D or a LoRA layer around one has a bias."""
+    return getattr(getattr(layer, "base_layer", layer), "bias", None) is not None
+
+
 def _parts(layer: nn.Module, factor: str) -> list[nn.Module]:
     """The layer itself, or the base of a LoRA layer with its `factor` matrices."""
     if not hasattr(layer, "base_layer"):

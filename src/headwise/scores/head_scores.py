@@ -48,6 +48,7 @@ class Provenance:
         version: Version of the method.
         signed: Whether a value below 0 means that the player hurts.
         unbiased: Whether values are estimates of the estimand without bias.
+        baseline: What replaces the output of a player that is off: `zero`, or `mean` (its mean output).
     """
 
     method: str
@@ -65,6 +66,7 @@ class Provenance:
     version: int = 1
     signed: bool = True
     unbiased: bool = True
+    baseline: str = "zero"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":

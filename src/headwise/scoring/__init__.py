@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from headwise.scoring.plan import ScoringPlan, plan_of
     from headwise.scoring.problems import find_estimand, find_players, make_problems
     from headwise.scoring.refine import Refined, refine_mask, refine_run
+    from headwise.scoring.repair import Repaired, repair_model
     from headwise.scoring.run import LanguageScores, ScoringRun, run_scoring, score_languages
     from headwise.scoring.setting import Setting, fingerprint_examples, load_setting, make_setting
 else:
@@ -19,6 +20,7 @@ else:
             "plan": ("ScoringPlan", "plan_of"),
             "problems": ("find_estimand", "find_players", "make_problems"),
             "refine": ("Refined", "refine_mask", "refine_run"),
+            "repair": ("Repaired", "repair_model"),
             "run": ("LanguageScores", "ScoringRun", "run_scoring", "score_languages"),
             "setting": ("Setting", "fingerprint_examples", "load_setting", "make_setting"),
         },
@@ -28,6 +30,7 @@ __all__ = [
     "LanguageScores",
     "Refined",
     "RefinementPlan",
+    "Repaired",
     "ScoringPlan",
     "ScoringRun",
     "Setting",
@@ -41,6 +44,7 @@ __all__ = [
     "plan_of",
     "refine_mask",
     "refine_run",
+    "repair_model",
     "run_scoring",
     "score_languages",
 ]

@@ -10,7 +10,7 @@ from headwise.masks import HeadMask
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
-from headwise.scoring.run_folder import REFINED, SCORING, load_scores, model_of, scored_folder
+from headwise.scoring.run_folder import REFINED, SCORING, load_scores, means_file, model_of, scored_folder
 
 #: Rules without a number that choose heads from a run; the first is the default for every kind of run.
 RULES = ("likely", "harmful", "refined")
@@ -39,12 +39,14 @@ class MaskChoice:
         rule: How heads are chosen: one of `RULES`, `count`, `share`, or `mask file`.
         source: The file or folder that the choice comes from.
         mask: The mask; at least one head is off.
+        means: The file with the mean outputs that replace the removed heads; None if nothing replaces them.
     """
 
     model: str
     rule: str
     source: Path
     mask: HeadMask
+    means: Path | None = None
 
 
 def choose_mask(
@@ -88,12 +90,13 @@ def choose_mask(
     name = model_of(folder)
     if chosen == "refined":
         path = _refined_file(folder, language)
-        return _checked(MaskChoice(name, chosen, path, HeadMask.load(path)))
+        return _checked(MaskChoice(name, chosen, path, HeadMask.load(path), means_file(folder, language)))
     scores = load_scores(folder)
     if language not in scores:
         raise HeadwiseError(f"{folder}: has no scores of --language {language}: it has {', '.join(scores)}")
     made = _apply(scores[language], chosen, count, share)
-    return _checked(MaskChoice(name, chosen, scored_folder(folder) / "scores", made))
+    means = means_file(folder, language)
+    return _checked(MaskChoice(name, chosen, scored_folder(folder) / "scores", made, means))
 
 
 def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None) -> HeadMask:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headwise.errors import HeadwiseError
 from headwise.heads import hash_weights
+from headwise.means import load_means
 from headwise.methods import Budget, Problem, find_method, score
 from headwise.runs import merge_runs, read_run
 from headwise.runs.config import merged_config, read_config
@@ -14,6 +15,7 @@ from headwise.scores import HeadScores
 from headwise.scoring.plan import plan_of
 from headwise.scoring.problems import make_problems
 from headwise.scoring.run import save_scores_table
+from headwise.scoring.run_folder import MEANS
 
 
 def merge_scoring(
@@ -38,7 +40,7 @@ def merge_scoring(
     """
     merged_config([(Path(folder), read_config(Path(folder))) for folder in folders])  # fail before loading the model
     plan = plan_of(folders[0])
-    problems, _ = make_problems(plan, trust_remote_code=trust_remote_code)
+    problems, _ = make_problems(plan, None, trust_remote_code, load_means(Path(folders[0]) / MEANS))
     _check_unchanged(Path(folders[0]), problems)
     merge_runs(folders, out)
     method, found = find_method(plan.method, **plan.options), {}
@@ -50,6 +52,8 @@ def merge_scoring(
             found[language] = dataclasses.replace(scores, provenance=provenance)
             found[language].save(run.folder / "scores" / f"{language}.json")
             scores.mask("harmful").save(run.folder / "masks" / f"{language}.json")
+            if problem.baseline is not None:
+                problem.baseline.save(run.folder / MEANS / f"{language}.safetensors")
     save_scores_table(list(found.values()), Path(out) / "scores.parquet")
     return found
 

@@ -35,6 +35,8 @@ class ScoringPlan:
         bfloat16: Compute in bfloat16 where that is safe (autocast).
         device: Where the model runs, one of `headwise.models.DEVICES`. It is not part of a run's config.
         dtype: The type of the model's weights, one of `headwise.models.DTYPES`.
+        baseline: What replaces the output of a player that is off: `zero`, or `mean` (its mean output over the
+            examples of the language).
 
     Raises:
         HeadwiseError: The limit is not a whole number of at least 1, or the budget is not finite.
@@ -57,6 +59,7 @@ class ScoringPlan:
     bfloat16: bool = False
     device: str = "auto"
     dtype: str = "float32"
+    baseline: str = "zero"
 
     def __post_init__(self) -> None:
         if self.limit is not None:
@@ -84,7 +87,9 @@ def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
     """
     config = read_config(Path(folder))
     fields = dataclasses.fields(ScoringPlan)
-    if missing := sorted({part.name for part in fields} - config.keys() - {"device", "dtype"}):  # added later
+    if missing := sorted(
+        {part.name for part in fields} - config.keys() - {"device", "dtype", "baseline"}
+    ):  # added later
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
     languages = ",".join(languages_of(config, Path(folder)))
     return ScoringPlan(

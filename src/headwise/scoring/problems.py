@@ -1,15 +1,16 @@
 """From a plan and a setting to one scoring problem per language."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast, get_args
 
-from headwise.architectures import PLAYERS
+from headwise.architectures import BASELINES, PLAYERS
 from headwise.data.examples import Example
-from headwise.engine import EngineSettings, PlayerSet, kv_groups, players_of
+from headwise.engine import EngineSettings, PlayerSet, kv_groups, mean_outputs, players_of
 from headwise.errors import FieldError
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, PlayerKind
+from headwise.means import MeanOutputs
 from headwise.methods import Estimand, Problem
 from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.setting import Setting, fingerprint_examples, load_setting
@@ -28,13 +29,19 @@ def check_plan(plan: ScoringPlan) -> None:
         ("players", plan.players, PLAYERS),
         ("game", plan.game, GAMES),
         ("piece", plan.piece, get_args(Piece)),
+        ("baseline", plan.baseline, BASELINES),
     ):
         if value not in known:
             raise FieldError(field, f"must be one of {', '.join(known)}, not {value!r}")
+    if plan.baseline == "mean" and plan.players == "layers":
+        raise FieldError("baseline", "a layer that is off is skipped, so it has no mean output: use 'zero'")
 
 
 def make_problems(
-    plan: ScoringPlan, setting: Setting | None = None, trust_remote_code: bool = False
+    plan: ScoringPlan,
+    setting: Setting | None = None,
+    trust_remote_code: bool = False,
+    means: Mapping[str, MeanOutputs] | None = None,
 ) -> tuple[dict[str, Problem], tuple[str, ...]]:
     """The problem of each language, and notes to print with the results.
 
@@ -42,6 +49,7 @@ def make_problems(
         plan: The plan.
         setting: The model and data of the plan; loaded by default.
         trust_remote_code: Run code that comes with a model that is loaded here.
+        means: The mean outputs of languages, if they are known already; others are computed if the plan needs them.
 
     Raises:
         HeadwiseError: The model, its task, the data or the game do not fit each other, or do not exist.
@@ -50,12 +58,22 @@ def make_problems(
     if setting is None:
         setting = load_setting(plan.model, plan.task, plan.data, plan.piece, trust_remote_code, plan.device, plan.dtype)
     selection = setting.examples(plan.languages, plan.split, plan.limit)
-    problems = {language: _problem(plan, setting, language, each) for language, each in selection.examples.items()}
+    known = means or {}
+    problems = {
+        language: _problem(plan, setting, language, each, known.get(language))
+        for language, each in selection.examples.items()
+    }
     return problems, selection.notes
 
 
-def _problem(plan: ScoringPlan, setting: Setting, language: str, examples: Sequence[Example]) -> Problem:
+def _problem(
+    plan: ScoringPlan, setting: Setting, language: str, examples: Sequence[Example], means: MeanOutputs | None
+) -> Problem:
     encoded = setting.encode(examples)
+    if plan.baseline == "zero":
+        means = None
+    elif means is None:
+        means = mean_outputs(setting.model, setting.heads, encoded, language)
     return Problem(
         model=setting.model,
         heads=setting.heads,
@@ -66,6 +84,7 @@ def _problem(plan: ScoringPlan, setting: Setting, language: str, examples: Seque
         language=language,
         data=fingerprint_examples(examples, encoded.encoded),
         settings=EngineSettings(bfloat16=plan.bfloat16),
+        baseline=means,
     )
 
 

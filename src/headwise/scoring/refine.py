@@ -13,6 +13,7 @@ from headwise.errors import FieldError, HeadwiseError
 from headwise.files import hash_json
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.masks import HeadMask
+from headwise.means import load_means
 from headwise.methods.base import Problem
 from headwise.runs import Journal, open_run
 from headwise.runs.config import read_config
@@ -30,7 +31,7 @@ from headwise.scoring.climbing import (
 )
 from headwise.scoring.plan import plan_of
 from headwise.scoring.problems import make_problems
-from headwise.scoring.run_folder import REFINED, load_scores
+from headwise.scoring.run_folder import MEANS, REFINED, load_scores
 from headwise.scoring.setting import Setting
 from headwise.support.progress import Advance
 
@@ -114,7 +115,7 @@ def refine_run(
     if unknown := [language for language in languages if language not in scores]:
         raise FieldError("languages", f"{folder} has no scores of {unknown[0]}: it has {', '.join(scores)}")
     chosen = [language for language in scores if language in languages or not languages]
-    problems, _ = make_problems(plan_of(folder), setting, trust_remote_code)
+    problems, _ = make_problems(plan_of(folder), setting, trust_remote_code, load_means(Path(folder) / MEANS))
     starts = {language: _start(folder, scores[language], problems[language]) for language in chosen}
     how = plan or RefinementPlan()
     with open_run(folder, read_config(Path(folder))) as run:

@@ -5,20 +5,21 @@ import functools
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from headwise.errors import FieldError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs, load_means
 from headwise.methods import Budget, Method, Problem, find_method, run_method
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
 from headwise.scores.tables import save_table
 from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.problems import make_problems
-from headwise.scoring.run_folder import REFINED
+from headwise.scoring.run_folder import MEANS, REFINED
 from headwise.scoring.setting import Setting
 from headwise.support.progress import Advance
 
@@ -50,11 +51,13 @@ class ScoringRun:
         folder: The run folder; None if nothing was kept on disk.
         languages: The results by language.
         notes: Notes to print with the results.
+        means: The mean outputs of each language, if they are the baseline.
     """
 
     folder: Path | None
     languages: Mapping[str, LanguageScores]
     notes: tuple[str, ...]
+    means: Mapping[str, MeanOutputs] = field(default_factory=dict)
 
     @property
     def scores(self) -> dict[str, HeadScores]:
@@ -73,7 +76,8 @@ def run_scoring(
     """Score a model in a run folder: a new run, one that was stopped, one with a larger budget, or a finished one.
 
     Writes `scores/<language>.json` and `masks/<language>.json` (decided harmful players off) when a language is
-    finished, and `scores.parquet` (if pyarrow is installed) when all are.
+    finished, and `scores.parquet` (if pyarrow is installed) when all are. With the baseline `mean`, it first writes
+    `means/<language>.safetensors`; a resumed run reads them.
 
     Args:
         plan: The plan.
@@ -88,14 +92,24 @@ def run_scoring(
             it.
     """
     method = plan_method(plan)
-    problems, notes = make_problems(plan, setting, trust_remote_code)
-    with open_run(plan.folder if out is None else out, _config(plan, method, problems)) as run:
+    folder = Path(plan.folder if out is None else out)
+    known = load_means(folder / MEANS) if plan.baseline == "mean" else {}
+    problems, notes = make_problems(plan, setting, trust_remote_code, known)
+    means = means_of(problems)
+    with open_run(folder, _config(plan, method, problems)) as run:
+        for language in means.keys() - known.keys():
+            means[language].save(run.folder / MEANS / f"{language}.safetensors")
         found = {}
         for language, each in score_languages(plan, problems, run.journal, seconds, progress):
             _save(each.scores, run, f"{language}.json")
             found[language] = each
         notes += save_scores_table([each.scores for each in found.values()], run.folder / "scores.parquet")
-    return ScoringRun(run.folder, found, notes)
+    return ScoringRun(run.folder, found, notes, means)
+
+
+def means_of(problems: Mapping[str, Problem]) -> dict[str, MeanOutputs]:
+    """The mean outputs of each language; empty if the baseline is zero."""
+    return {language: each.baseline for language, each in problems.items() if each.baseline is not None}
 
 
 def save_scores_table(scores: Sequence[HeadScores], path: Path) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # imports torch, which `list_runs` does not need
 
 #: Subfolder of a run with its refined masks.
 REFINED = "refined"
+#: Subfolder of a run with the mean outputs of each language, if its baseline is `mean`.
+MEANS = "means"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 
@@ -47,6 +49,23 @@ def scored_folder(folder: str | os.PathLike[str]) -> Path:
     """
     inner = Path(folder) / SCORING
     return inner if any(inner.glob("scores/*.json")) and not any(Path(folder).glob("scores/*.json")) else Path(folder)
+
+
+def means_file(folder: str | os.PathLike[str], language: str) -> Path | None:
+    """The file with the mean outputs that a run put in the place of removed heads; None if its baseline is zero.
+
+    Raises:
+        HeadwiseError: The baseline is `mean`, but the file is missing.
+    """
+    scored = scored_folder(folder)
+    if read_config(Path(folder)).get("baseline", "zero") == "zero":
+        return None
+    path = scored / MEANS / f"{language}.safetensors"
+    if not path.is_file():
+        raise HeadwiseError(
+            f"{path}: missing, but the baseline of the run is 'mean': repeat headwise score to write it"
+        )
+    return path
 
 
 def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> "dict[str, Comparison]":

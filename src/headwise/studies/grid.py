@@ -16,6 +16,7 @@ from headwise.errors import HeadwiseError
 from headwise.files import hash_json
 from headwise.heads import find_heads, hash_weights
 from headwise.masks import HeadMask
+from headwise.means import MeanOutputs
 from headwise.pruning import shrink
 from headwise.runs import Journal
 from headwise.scoring import Setting
@@ -71,6 +72,9 @@ class Grid:
         setting: The model and the data.
         journal: Stores measurements.
 
+    Attributes:
+        means: By language, the mean outputs that replace heads that are off; 0 replaces them in other languages.
+
     Raises:
         HeadwiseError: The task has no labels.
     """
@@ -79,6 +83,7 @@ class Grid:
         if not isinstance(setting.task, Task):
             raise HeadwiseError(f"studies need a task with labels, not {setting.task.name}")
         self.setting, self.journal, self.task = setting, journal, setting.task
+        self.means: dict[str, MeanOutputs] = {}
         self._judges: dict[tuple[str, str, int | None], MaskJudge] = {}
 
     def measure(self, cells: Iterable[Cell], progress: Advance | None = None) -> dict[Cell, Array]:
@@ -121,6 +126,8 @@ class Grid:
 
     def _tuned(self, mask: HeadMask | None, tuning: CellTuning) -> Any:
         """A copy of the model without the masked heads, tuned."""
+        if self.means:
+            raise HeadwiseError("a tuned model has no mean outputs of one language: use the baseline 'zero'")
         model = copy.deepcopy(self.setting.model)
         if mask is not None:
             model = shrink(model, mask, inplace=True)
@@ -146,6 +153,8 @@ class Grid:
             self._judges[place] = MaskJudge(
                 setting.model, setting.heads, self.task, examples, setting.tokenizer, cell.language
             )
+        if self._judges[place].baseline is not self.means.get(cell.language):
+            self._judges[place] = dataclasses.replace(self._judges[place], baseline=self.means[cell.language])
         return self._judges[place]
 
     def _key(self, cell: Cell) -> str:
@@ -153,9 +162,14 @@ class Grid:
         mask = (cell.mask.kind, sorted(cell.mask.off)) if cell.mask is not None else ("heads", [])
         examples = [dataclasses.astuple(example) for example in self.examples(cell)]
         about: list[object] = [self._weights, mask, examples]
+        if cell.mask is not None and cell.language in self.means:
+            about.append(self._means_hash(cell.language))
         if cell.tuning is not None:
             about += [dataclasses.asdict(cell.tuning), self._training_data(cell.tuning)]
         return f"{cell.split} {cell.language} {hash_json(about)}"
+
+    def _means_hash(self, language: str) -> str:
+        return hash_json({name: mean.tolist() for name, mean in self.means[language].values.items()})
 
     def _training_data(self, tuning: CellTuning) -> str:
         """A hash of the training examples."""

@@ -97,7 +97,7 @@ def prepare(plan: TargetedPlan, work: Work) -> Prepared:
 
 def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str, dict[str, HeadMask]]:
     """The masks to judge for each language, by name."""
-    scores, (problems, _) = scored.scores, make_problems(plan.scoring, work.setting)
+    scores, (problems, _) = scored.scores, make_problems(plan.scoring, work.setting, means=scored.means)
     harmful = {language: each.mask("harmful") for language, each in scores.items()}
     likely = all(map(tells_likely, scores.values()))
     shared = {"pooled": _pool(plan, scored, problems)} if likely and len(scores) > 1 else {}

@@ -125,7 +125,9 @@ class Work:
             if self.progress is not None:
                 self.progress(place * total + done, parts * total, f"{status}, {word}" if status else word)
 
-        return run_scoring(scoring, self.folder / name, progress=show, setting=self.setting)
+        found = run_scoring(scoring, self.folder / name, progress=show, setting=self.setting)
+        self.grid.means.update(found.means)  # masks are judged under the baseline that they were chosen under
+        return found
 
 
 def plan_config(plan: Any) -> dict[str, object]:

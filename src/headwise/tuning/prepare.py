@@ -18,6 +18,7 @@ from headwise.models import add_head, choose_dtype, is_default, load_model
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import E5_SMALL, default_folder_of
 from headwise.models.sources import NameOrPath, find_file, first_line
+from headwise.pruning.biases import add_biases
 from headwise.pruning.checkpoint import MANIFEST
 from headwise.pruning.cutting import removed_heads, shrink
 from headwise.tasks import Task, find_task, labels_of
@@ -116,6 +117,7 @@ def _add_new_head(model: Any, task: Task) -> Any:
     if removed := removed_heads(model.config):
         shrink(new, HeadMask.without(find_heads(new), removed), inplace=True)
     encoder: nn.Module = new.base_model
+    add_biases(encoder, model.base_model.state_dict())
     missing, _ = encoder.load_state_dict(model.base_model.state_dict(), strict=False)
     if missing := [name for name in missing if not name.startswith("pooler.")]:  # a pooler is a part of the new head
         raise HeadwiseError(
