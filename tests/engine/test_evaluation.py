@@ -87,6 +87,7 @@ def test_ten_random_masks_cost_less_than_ten_evaluations(tagger: tuple[Any, Any]
 
     judge = MaskJudge(model, find_heads(model), find_task("pos"), make_sentences(20), counted)
     counted.pad_token_id = tokenizer.pad_token_id  # type: ignore[attr-defined]
+    counted.all_special_ids = tokenizer.all_special_ids  # type: ignore[attr-defined]
     heads, draw = find_heads(model), np.random.default_rng(3)
     names = heads.players()
     masks = [HeadMask.without(heads, [names[place] for place in draw.permutation(len(names))[:2]]) for _ in range(10)]
