@@ -8,8 +8,8 @@ import headwise
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
     "errors", "support", "files", "draws", "runs", "stats", "pooling",
-    "architectures", "heads", "masks", "scores", "gates", "pruning", "data", "models", "tasks", "games", "engine",
-    "methods", "scoring", "tuning", "api", "report", "studies", "cli", "__main__",
+    "architectures", "heads", "masks", "soft_masks", "scores", "gates", "pruning", "data", "models", "tasks", "games",
+    "engine", "methods", "scoring", "tuning", "api", "report", "studies", "cli", "__main__",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent
 

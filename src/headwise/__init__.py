@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headwise.masks import HeadMask
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.scores import HeadScores, Provenance
+    from headwise.soft_masks import SoftMask, load_mask
     from headwise.tuning import tune
 else:
     # Each name imports its module when it is first used: torch takes seconds to import.
@@ -40,6 +41,7 @@ else:
             "masks": ("HeadMask",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
             "scores": ("HeadScores", "Provenance"),
+            "soft_masks": ("SoftMask", "load_mask"),
             "tuning": ("tune",),
         },
     )
@@ -60,6 +62,7 @@ __all__ = [
     "MaskMismatchError",
     "Provenance",
     "Site",
+    "SoftMask",
     "UnknownFamilyError",
     "dataset",
     "evaluate",
@@ -67,6 +70,7 @@ __all__ = [
     "fold",
     "gated",
     "load",
+    "load_mask",
     "load_pruned",
     "open_dataset",
     "refine",

@@ -24,6 +24,7 @@ from headwise.scoring import (
     score_languages,
 )
 from headwise.scoring.refine import refine_languages
+from headwise.soft_masks import AnyMask
 from headwise.support.display import html_table, text_table
 from headwise.support.progress import Advance, showing
 
@@ -183,7 +184,7 @@ def evaluate(
     task: str = "",
     languages: str | Sequence[str] = "all",
     split: str = "test",
-    mask: HeadMask | Mapping[str, HeadMask] | None = None,
+    mask: AnyMask | Mapping[str, AnyMask] | None = None,
     progress: Advance | bool = True,
 ) -> LanguageResults:
     """Measure a model in every language.
@@ -195,7 +196,7 @@ def evaluate(
         task: The task; by default the task that the data set was opened for.
         languages: Codes, as a list or separated by commas, or `all`.
         split: Which part of the data.
-        mask: Run under this mask, or under the mask of each language.
+        mask: Run under this mask, hard or soft, or under the mask of each language.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
 
     Returns:
