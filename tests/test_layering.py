@@ -7,7 +7,7 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "support", "files", "draws", "runs", "stats", "pooling",
+    "errors", "support", "files", "draws", "runs", "stats", "pooling", "hard_concrete",
     "architectures", "heads", "masks", "soft_masks", "scores", "gates", "pruning", "data", "models", "tasks", "games",
     "engine", "methods", "scoring", "tuning", "api", "report", "studies", "cli", "__main__",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ ASKING = {
     "tmab": {"sample": 4},
     "michel": {"examples": 2},
     "gradient-screen": {"bases": 8},
+    "l0": {"batch": 2},
 }
 
 

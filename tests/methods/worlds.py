@@ -224,6 +224,16 @@ def simulate(
     )
 
 
+def planted(helpful: int, harmful: int, idle: int, examples: int = 32, effect: float = 0.5) -> SimulatedProblem:
+    """A game whose first players add `effect` to the value, the next ones take it away, and the last do nothing."""
+    problem = simulate(helpful + harmful + idle, examples, noise=0.0)
+    own = effect * np.repeat([1.0, -1.0, 0.0], [helpful, harmful, idle])
+    draw = np.random.default_rng(0)
+    each = own * draw.uniform(0.5, 1.5, (examples, len(own)))
+    world = replace(problem.world, start=0.0, own=each, pairs=np.zeros((len(own), len(own))))
+    return replace(problem, game=SimulatedGame(bounds=None), world=world)
+
+
 def tiny_problem(
     case: str, game: Game | None = None, players: int = 6, examples: int = 5, share: float = 0.0
 ) -> Problem:

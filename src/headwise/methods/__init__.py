@@ -28,6 +28,7 @@ _WHERE = {
     "gradient-screen": ("gradient_screen", "GradientScreen"),
     "michel": ("michel", "Michel"),
     "random": ("random_ranking", "RandomRanking"),
+    "l0": ("l0", "L0"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),
     "captum": ("peers", "Captum"),
