@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, load, refine, score
+    from headwise.api import evaluate, learn_gates, load, refine, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
@@ -32,7 +32,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "load", "refine", "score"),
+            "api": ("evaluate", "learn_gates", "load", "refine", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
@@ -69,6 +69,7 @@ __all__ = [
     "find_heads",
     "fold",
     "gated",
+    "learn_gates",
     "load",
     "load_mask",
     "load_pruned",

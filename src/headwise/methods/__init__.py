@@ -29,6 +29,7 @@ _WHERE = {
     "michel": ("michel", "Michel"),
     "random": ("random_ranking", "RandomRanking"),
     "l0": ("l0", "L0"),
+    "soft": ("soft", "Soft"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),
     "captum": ("peers", "Captum"),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # imports torch, which `list_runs` does not need
 
 #: Subfolder of a run with its refined masks.
 REFINED = "refined"
+#: Subfolder of a run with its soft masks.
+SOFT = "soft"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 
