@@ -90,7 +90,7 @@ def read_json(
         raise HeadwiseError(
             f"{path}: version {data.get('version')} of {found}, but this headwise reads version {known}"
         )
-    return data
+    return dict(data)
 
 
 def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) -> Path:

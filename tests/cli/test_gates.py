@@ -180,6 +180,18 @@ def test_what_cannot_be_pruned_is_named(
     assert not (tmp_path / "out").exists()
 
 
+def test_runs_with_different_seeds_cannot_be_merged(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    world: tuple[Path, Path],
+    learned: Path,
+    tmp_path: Path,
+) -> None:
+    assert run(monkeypatch, *command(world), "--seed", 1, "--out", tmp_path / "one") == 0
+    assert run(monkeypatch, "merge", learned, tmp_path / "one", "--out", tmp_path / "both") == 1
+    assert "runs of soft train gates one step after the other and cannot be merged" in capsys.readouterr().err
+
+
 def test_a_path_of_penalties_and_other_players_are_possible(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ ASKING = {
     "michel": {"examples": 2},
     "gradient-screen": {"bases": 8},
     "l0": {"batch": 2},
+    "soft": {"batch": 2},
 }
 
 
