@@ -17,6 +17,8 @@ ASKING = {
     "michel": {"examples": 2},
     "gradient-screen": {"bases": 8},
     "l0": {"batch": 2},
+    "chg": {"batch": 2},
+    "lahis": {"examples": 2},
     "soft": {"batch": 2},
 }
 

@@ -42,10 +42,10 @@ def test_methods_have_versions() -> None:
 def test_methods_describe_themselves() -> None:
     described = {name: method_class(name) for name in METHODS}
     assert all(cls.name == name for name, cls in described.items())
-    assert {name for name, cls in described.items() if not cls.signed} == {"michel", "random", "l0", "soft"}
+    assert {name for name, cls in described.items() if not cls.signed} == {"michel", "random", "l0", "lahis", "soft"}
     assert {name for name, cls in described.items() if cls.needs_units} == {"shapiq", "captum"}
     biased = {name for name in METHODS if not find_method(name).unbiased}
-    assert biased == {"gradient-screen", "michel", "random", "shapiq", "l0", "soft"}
+    assert biased == {"gradient-screen", "michel", "random", "shapiq", "l0", "chg", "lahis", "soft"}
     assert find_method("shapiq", approximator="PermutationSamplingSV").unbiased
 
 

@@ -29,6 +29,8 @@ _WHERE = {
     "michel": ("michel", "Michel"),
     "random": ("random_ranking", "RandomRanking"),
     "l0": ("l0", "L0"),
+    "chg": ("causal_head_gating", "CausalHeadGating"),
+    "lahis": ("lahis", "Lahis"),
     "soft": ("soft", "Soft"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.likelihood import mean_log_likelihood
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
+from headwise.tuning.gates import TrainedGates
 from headwise.tuning.plan import TuningSettings
 from headwise.tuning.state import damaged, identify_run, read_state, write_state
 
@@ -65,6 +67,7 @@ def train_model(
     state_folder: Path | None = None,
     progress: Advance | None = None,
     mask: AnyMask | None = None,
+    gates: TrainedGates | None = None,
 ) -> TuningResult:
     """Train a model in place; at the end it has the weights of its best epoch on dev.
 
@@ -82,6 +85,8 @@ def train_model(
             continues it, and ends with the same weights as a run that was not interrupted.
         progress: Called with the number of steps done, the number of steps in total and a status text.
         mask: The mask that the model is gated by, if any; it identifies the run, together with the model and the data.
+        gates: Gates that are trained together with the weights. Dev values are then measured with gates of 0 and 1,
+            and the last epoch counts as the best one: the gates that the penalty asks for are those at the end.
 
     Raises:
         HeadwiseError: There is no weight to train or no example to train on, the state is damaged or belongs to another
@@ -92,17 +97,20 @@ def train_model(
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
     encoded = _labelled(task.encode(train, tokenizer)[0])
-    run = _Run(model, task, encoded, pad_id_of(tokenizer), settings, progress)
+    run = _Run(model, task, encoded, pad_id_of(tokenizer), settings, progress, gates)
     start = 0
     if state_folder is not None:
         run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
+        run.identity |= {} if gates is None else gates.identity()
         start = run.restore(state_folder)
     for epoch in range(start, settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
         loss = run.train_epoch(epoch)
         run.check_weights(epoch)
-        run.note(epoch, loss, _dev_value(model, task, dev, tokenizer))
+        with nullcontext() if gates is None else gates.decided():
+            value = _dev_value(model, task, dev, tokenizer)
+        run.note(epoch, loss, value)
         if state_folder is not None:
             run.save(state_folder, epoch + 1)
     run.load_best()
@@ -146,14 +154,19 @@ class _Run:
         pad_id: int,
         settings: TuningSettings,
         progress: Advance | None,
+        gates: TrainedGates | None,
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, task, encoded, pad_id
-        self.settings, self.progress = settings, progress
+        self.settings, self.progress, self.gates = settings, progress, gates
         self.identity: dict[str, Any] = {"settings": asdict(settings)}
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        self.optimizer = torch.optim.AdamW(
-            _decay_groups(self.weights, settings.weight_decay), lr=settings.learning_rate
-        )
+        self.clipped = list(self.weights.values())  # gates have a learning rate of their own, and are not clipped
+        groups = _decay_groups(self.weights, settings.weight_decay)
+        if gates is not None:
+            self.weights |= gates.parameters()
+            own = {"params": list(gates.parameters().values()), "weight_decay": 0.0, "lr": gates.learning_rate}
+            groups.append(own)
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
         self.epoch_batches = len(list(self.batches(0)))
         self.total = self.epoch_batches * settings.epochs
         self.schedule = get_linear_schedule_with_warmup(
@@ -176,12 +189,13 @@ class _Run:
         for index in self.batches(epoch):
             torch.manual_seed(self.settings.seed * 1_000_003 + self.step)  # dropout, the same after a restart
             batch = self.task.make_batch(self.model, self.encoded, index, self.pad_id)
-            with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16):
-                logits = self.model(**batch.inputs(device)).logits
-            loss = -gold_log_probabilities(self.task, logits, batch).mean()
-            self.require_finite("loss", float(loss.detach()), epoch)
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+            with nullcontext() if self.gates is None else self.gates.sampled():
+                with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16):
+                    logits = self.model(**batch.inputs(device)).logits
+                loss = -gold_log_probabilities(self.task, logits, batch).mean()
+                self.require_finite("loss", float(loss.detach()), epoch)
+                (loss if self.gates is None else loss + self.gates.penalty().to(device)).backward()
+            nn.utils.clip_grad_norm_(self.clipped, 1.0)
             self.optimizer.step()
             self.schedule.step()
             self.optimizer.zero_grad()
@@ -205,10 +219,10 @@ class _Run:
         self.require_finite("sum of the weights", total, epoch)
 
     def note(self, epoch: int, loss: float, value: float) -> None:
-        """Remember how an epoch went, and its weights if it is the best so far."""
+        """Remember how an epoch went, and its weights if it is the best so far; with gates, the last is the best."""
         self.require_finite("dev value", value, epoch)
         self.history.append(EpochResult(loss, value))
-        if value > self.best_value:
+        if value > self.best_value or self.gates is not None:
             self.best_epoch, self.best_value = epoch + 1, value
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
 
