@@ -84,6 +84,17 @@ def test_masks_are_refined_on_the_examples_that_were_scored_on(scores: ScoresByL
         hw.refine(scores, languages=["fi"], progress=False)
 
 
+def test_learned_gates_are_evaluated(objects: tuple[Any, Any, Any]) -> None:
+    masks = hw.learn_gates(*objects, languages="en,sw", epochs=2, batch=2, players="heads", progress=False)
+    assert {language: type(mask) for language, mask in masks.items()} == {"en": hw.SoftMask, "sw": hw.SoftMask}
+    each = hw.evaluate(*objects, languages="en,sw", mask=masks, progress=False)
+    folded = hw.fold(objects[0], masks["sw"])
+    alone = hw.evaluate(folded, *objects[1:], languages="sw", progress=False)
+    assert each["sw"].results[0].value == alone["sw"].results[0].value
+    with pytest.raises(hw.HeadwiseError, match="the method 'soft' has no option 'ages'"):
+        hw.learn_gates(*objects, languages="en", ages=2, progress=False)
+
+
 def test_rows_in_python_are_tuned_on_and_evaluated(objects: tuple[Any, Any, Any]) -> None:
     model, tokenizer, _ = objects
     words = {"cat": "NOUN", "sat": "VERB", "the": "DET"}

@@ -192,7 +192,7 @@ def test_a_compiled_model_is_refused() -> None:
 
 def test_gates_of_another_type_are_refused() -> None:
     gates: Any = [1.0] * 12
-    with pytest.raises(HeadwiseError, match="a HeadMask or a tensor, not list"), gated(BY_NAME["bert"].build(), gates):
+    with pytest.raises(HeadwiseError, match="a SoftMask or a tensor, not list"), gated(BY_NAME["bert"].build(), gates):
         pass
 
 

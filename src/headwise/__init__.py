@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, load, mean_outputs, refine, repair, score
+    from headwise.api import evaluate, learn_gates, load, mean_outputs, refine, repair, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from headwise.means import MeanOutputs
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.scores import HeadScores, Provenance
+    from headwise.soft_masks import SoftMask, load_mask
     from headwise.tuning import tune
 else:
     # Each name imports its module when it is first used: torch takes seconds to import.
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "load", "mean_outputs", "refine", "repair", "score"),
+            "api": ("evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
@@ -42,6 +43,7 @@ else:
             "means": ("MeanOutputs",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
             "scores": ("HeadScores", "Provenance"),
+            "soft_masks": ("SoftMask", "load_mask"),
             "tuning": ("tune",),
         },
     )
@@ -63,13 +65,16 @@ __all__ = [
     "MeanOutputs",
     "Provenance",
     "Site",
+    "SoftMask",
     "UnknownFamilyError",
     "dataset",
     "evaluate",
     "find_heads",
     "fold",
     "gated",
+    "learn_gates",
     "load",
+    "load_mask",
     "load_pruned",
     "mean_outputs",
     "open_dataset",

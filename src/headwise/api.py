@@ -1,4 +1,4 @@
-"""The main job as functions on objects in hand: load, score, refine, evaluate."""
+"""The main job as functions on objects in hand: load, score, refine, learn gates, evaluate."""
 
 import dataclasses
 import os
@@ -13,6 +13,7 @@ from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import gated
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
+from headwise.methods.soft import soft_mask
 from headwise.models import load_model, load_tokenizer
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
@@ -29,6 +30,7 @@ from headwise.scoring import (
 )
 from headwise.scoring.refine import refine_languages
 from headwise.scoring.run import means_of
+from headwise.soft_masks import AnyMask, SoftMask
 from headwise.support.display import html_table, text_table
 from headwise.support.progress import Advance, showing
 
@@ -260,6 +262,50 @@ def repair(
     return repair_model(pruned, setting, examples, language)
 
 
+def learn_gates(
+    model: Any,
+    tokenizer: Any = None,
+    data: Data = "",
+    *,
+    task: str = "",
+    languages: str | Sequence[str] = "all",
+    out: str | os.PathLike[str] | None = None,
+    progress: Advance | bool = True,
+    **options: Any,
+) -> dict[str, SoftMask]:
+    """Learn a soft mask for every language: a real gate for each head, with the weights of the model frozen.
+
+    Gates are trained on one part of the examples and chosen on the other part, both of the split `dev`: judge the masks
+    on other examples. If no gates are better than none, all gates are 1.
+
+    Args:
+        model: A transformers model with a head for the task, a PEFT model around one, or the name of a model.
+        tokenizer: Its tokenizer; by default the one that comes with the model of that name.
+        data: A data set, or the name of one.
+        task: The task, such as `pos`; by default the task that the data set was opened for.
+        languages: Codes, as a list or separated by commas, or `all`.
+        out: A run folder, which gets the masks as `soft/<language>.json`. The same call continues a stopped run. By
+            default nothing is kept on disk.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+        options: Options of the method `soft`, such as `l1=(0.01, 0)` or `epochs=20`, and other fields of `ScoringPlan`,
+            such as `budget=60_000`, `players="ffn"` or `seed=1`.
+
+    Returns:
+        The soft mask of each language.
+
+    Raises:
+        HeadwiseError: The model, the data and the options do not fit each other.
+    """
+    fields = {each.name for each in dataclasses.fields(ScoringPlan)} - {"options", "method"}
+    own = {name: value for name, value in options.items() if name not in fields}
+    plan = {"game": "log-likelihood", **{name: value for name, value in options.items() if name in fields}}
+    found = score(
+        model, tokenizer, data, task=task, languages=languages, out=out, progress=progress, method="soft", options=own,
+        **plan,
+    )  # fmt: skip
+    return {language: soft_mask(each) for language, each in found.items()}
+
+
 def evaluate(
     model: Any,
     tokenizer: Any = None,
@@ -268,7 +314,7 @@ def evaluate(
     task: str = "",
     languages: str | Sequence[str] = "all",
     split: str = "test",
-    mask: HeadMask | Mapping[str, HeadMask] | None = None,
+    mask: AnyMask | Mapping[str, AnyMask] | None = None,
     baseline: MeanOutputs | Mapping[str, MeanOutputs] | None = None,
     progress: Advance | bool = True,
 ) -> LanguageResults:
@@ -281,7 +327,7 @@ def evaluate(
         task: The task; by default the task that the data set was opened for.
         languages: Codes, as a list or separated by commas, or `all`.
         split: Which part of the data.
-        mask: Run under this mask, or under the mask of each language.
+        mask: Run under this mask, hard or soft, or under the mask of each language.
         baseline: The mean outputs that replace the heads that are off, of all languages or of each. By default the
             output of these heads becomes 0.
         progress: Show progress; or a function that is called with steps done, all steps and a status.

@@ -52,10 +52,17 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class BlockRow:
-    """Where the feed-forward blocks or the layers of a stack are: the module that returns the block's output."""
+    """Where the feed-forward blocks or the layers of a stack are.
+
+    Attributes:
+        stack: The stack that they belong to.
+        path: The module that returns the block's output, with `*` for the layer number.
+        output: The last linear layer (or norm) of a feed-forward block, relative to `path` (empty: the module itself).
+    """
 
     stack: Stack
     path: str
+    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,8 +100,8 @@ def _qkv(q: str, k: str, v: str) -> tuple[Projection, ...]:
     return Projection(q, "q"), Projection(k, "k"), Projection(v, "v")
 
 
-def _blocks(path: str) -> tuple[BlockRow, ...]:
-    return (BlockRow("encoder", path),)
+def _blocks(path: str, output: str = "") -> tuple[BlockRow, ...]:
+    return (BlockRow("encoder", path, output),)
 
 
 _PROJ = _qkv("q_proj", "k_proj", "v_proj")
@@ -107,13 +114,13 @@ _DEBERTA = (
 )
 
 
-def _decoder_only(name: str, model_types: tuple[str, ...], feed_forward: str) -> Family:
+def _decoder_only(name: str, model_types: tuple[str, ...], feed_forward: str, output: str = "") -> Family:
     """A Llama-like family: separate projections, heads in groups that share keys and values."""
     return Family(
         name=name,
         model_types=model_types,
         sites=(SiteRow("decoder", "layers.*.self_attn", _PROJ, "o_proj"),),
-        feed_forward=(BlockRow("decoder", f"layers.*.{feed_forward}"),),
+        feed_forward=(BlockRow("decoder", f"layers.*.{feed_forward}", output),),
         layers=(BlockRow("decoder", "layers.*"),),
         relevance=True,
     )
@@ -149,7 +156,7 @@ FAMILIES: tuple[Family, ...] = (
         name="DistilBERT",
         model_types=("distilbert",),
         sites=(SiteRow("encoder", "transformer.layer.*.attention", _qkv("q_lin", "k_lin", "v_lin"), "out_lin"),),
-        feed_forward=_blocks("transformer.layer.*.ffn"),
+        feed_forward=_blocks("transformer.layer.*.ffn", "lin2"),
         layers=_blocks("transformer.layer.*"),
         head_width="attention_head_size",
         head_counts=("n_heads",),
@@ -160,7 +167,7 @@ FAMILIES: tuple[Family, ...] = (
         name="ModernBERT",
         model_types=("modernbert",),
         sites=(SiteRow("encoder", "layers.*.attn", (Projection("Wqkv", "qkv"),), "Wo"),),
-        feed_forward=_blocks("layers.*.mlp"),
+        feed_forward=_blocks("layers.*.mlp", "Wo"),
         layers=_blocks("layers.*"),
         widths=("all_head_size",),
     ),
@@ -173,8 +180,8 @@ FAMILIES: tuple[Family, ...] = (
             SiteRow("cross", "decoder.block.*.layer.1.EncDecAttention", _T5, "o"),
         ),
         feed_forward=(
-            BlockRow("encoder", "encoder.block.*.layer.1.DenseReluDense"),
-            BlockRow("decoder", "decoder.block.*.layer.2.DenseReluDense"),
+            BlockRow("encoder", "encoder.block.*.layer.1.DenseReluDense", "wo"),
+            BlockRow("decoder", "decoder.block.*.layer.2.DenseReluDense", "wo"),
         ),
         layers=(BlockRow("encoder", "encoder.block.*"), BlockRow("decoder", "decoder.block.*")),
         head_width="key_value_proj_dim",
@@ -195,7 +202,7 @@ FAMILIES: tuple[Family, ...] = (
         layers=(BlockRow("encoder", "encoder.layers.*"), BlockRow("decoder", "decoder.layers.*")),
         relevance=True,
     ),
-    _decoder_only("Llama, Mistral, Qwen, Gemma", ("llama", "mistral", "qwen2", "qwen3", "gemma"), "mlp"),
+    _decoder_only("Llama, Mistral, Qwen, Gemma", ("llama", "mistral", "qwen2", "qwen3", "gemma"), "mlp", "down_proj"),
     # Gemma 2 and 3 normalise a block's output, so what the block adds is the output of that norm.
     _decoder_only("Gemma 2 and 3", ("gemma2", "gemma3_text"), "post_feedforward_layernorm"),
     Family(
@@ -205,7 +212,7 @@ FAMILIES: tuple[Family, ...] = (
             SiteRow("decoder", "h.*.attn", (Projection("c_attn", "qkv"),), "c_proj"),
             SiteRow("cross", "h.*.crossattention", (Projection("q_attn", "q"), Projection("c_attn", "kv")), "c_proj"),
         ),
-        feed_forward=(BlockRow("decoder", "h.*.mlp"),),
+        feed_forward=(BlockRow("decoder", "h.*.mlp", "c_proj"),),
         layers=(BlockRow("decoder", "h.*"),),
         widths=("split_size",),
         relevance=True,

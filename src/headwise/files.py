@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,18 @@ def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
     write_bytes(path, (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
-def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str, Any]:
-    """Read a JSON file written by headwise and check its format and version."""
+def read_json(
+    path: str | os.PathLike[str], form: str | Collection[str], version: int | Collection[int]
+) -> dict[str, Any]:
+    """Read a JSON file written by headwise and check its format and version.
+
+    Args:
+        path: The file.
+        form: The name of the format, or the names of several formats.
+        version: The version of the format, or the versions that can be read.
+    """
+    versions = (version,) if isinstance(version, int) else tuple(version)
+    forms = (form,) if isinstance(form, str) else tuple(form)
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -71,13 +81,16 @@ def read_json(path: str | os.PathLike[str], form: str, version: int) -> dict[str
         raise HeadwiseError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
     except (ValueError, RecursionError):  # a number with thousands of digits, or very deep nesting
         raise HeadwiseError(f"{path}: not valid JSON: a number is too long or the nesting too deep") from None
-    if not isinstance(data, dict) or data.get("format") != form:
-        raise HeadwiseError(f"{path}: not a {form} file: its 'format' is not {form!r}")
-    if data.get("version") != version:
+    found = data.get("format") if isinstance(data, dict) else None
+    if found not in forms:
+        about = f"its 'format' is {found!r}" if isinstance(found, str) else "it has no 'format'"
+        raise HeadwiseError(f"{path}: not a {' or '.join(forms)} file: {about}")
+    if data.get("version") not in versions:
+        known = " and ".join(map(str, versions))
         raise HeadwiseError(
-            f"{path}: version {data.get('version')} of {form}, but this headwise reads version {version}"
+            f"{path}: version {data.get('version')} of {found}, but this headwise reads version {known}"
         )
-    return data
+    return dict(data)
 
 
 def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) -> Path:

@@ -10,14 +10,14 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, PlayerKind, base_model, find_heads
-from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, require_means
+from headwise.soft_masks import AnyMask
 
 
 @contextmanager
 def gated(
     model: nn.Module,
-    gates: HeadMask | Tensor,
+    gates: AnyMask | Tensor,
     players: PlayerKind = "heads",
     heads: HeadMap | None = None,
     baseline: MeanOutputs | Sequence[MeanOutputs] | None = None,
@@ -33,8 +33,8 @@ def gated(
 
     Args:
         model: A transformers model, or a PEFT model around one.
-        gates: A mask, a tensor (players,) for the whole batch, or a tensor (rows, players) with one row for
-            each row of the batch. Real gates may require gradients.
+        gates: A mask, hard or soft; a tensor (players,) for the whole batch; or a tensor (rows, players) with one row
+            for each row of the batch. Real gates may require gradients.
         players: What the gates belong to: `heads`, `ffn` or `layers`. Ignored for a mask, which has its own kind.
         heads: The model's head map; found by `find_heads` by default.
         baseline: What the output of a head or block becomes if its gate is 0: its mean (mean ablation), from one
@@ -55,11 +55,11 @@ def gated(
         False
     """
     heads = heads or find_heads(model)
-    if isinstance(gates, HeadMask):
+    if isinstance(gates, AnyMask):
         gates.check(heads)
         players, gates = gates.kind, gates.tensor()
     if not isinstance(gates, Tensor):
-        raise HeadwiseError(f"gates must be a HeadMask or a tensor, not {type(gates).__name__}")
+        raise HeadwiseError(f"gates must be a HeadMask, a SoftMask or a tensor, not {type(gates).__name__}")
     base = base_model(model)
     names = heads.players(players)
     if gates.dim() not in (1, 2) or gates.shape[-1] != len(names):

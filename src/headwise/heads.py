@@ -66,12 +66,21 @@ class Site:
 
 @dataclass(frozen=True)
 class Block:
-    """A feed-forward block or a whole layer: `path` names the module whose output is gated."""
+    """A feed-forward block or a whole layer.
+
+    Attributes:
+        stack: Its stack.
+        layer: Layer number from 0.
+        path: Name of the module whose output is gated.
+        kind: `ffn` or `layer`.
+        output: Name of the last linear layer (or norm) of a feed-forward block, whose output is that of the block.
+    """
 
     stack: Stack
     layer: int
     path: str
     kind: Literal["ffn", "layer"]
+    output: str
 
     @property
     def name(self) -> str:
@@ -236,7 +245,9 @@ def _blocks(
     base: Any, rows: tuple[BlockRow, ...], names: list[str], kind: Literal["ffn", "layer"]
 ) -> tuple[Block, ...]:
     blocks = [
-        Block(_stack(base, row.stack), layer, path, kind) for row in rows for layer, path in _matches(row.path, names)
+        Block(_stack(base, row.stack), layer, path, kind, f"{path}.{row.output}" if row.output else path)
+        for row in rows
+        for layer, path in _matches(row.path, names)
     ]
     return tuple(sorted(blocks, key=lambda block: (_STACKS.index(block.stack), block.layer)))
 

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, ClassVar, Self, cast, get_args
 
 import torch
 from torch import Tensor
@@ -14,14 +14,112 @@ from headwise.files import read_json, write_json
 from headwise.heads import HeadMap, PlayerKind
 from headwise.support.display import html_grid, shorten
 
-_FORMAT = "headwise-mask"
-_VERSION = 1
 #: Largest number of heads of a site, or blocks of a stack, that a file may give as a count.
 _MOST = 10_000
 
 
+class PlayerMask:
+    """What hard masks (`HeadMask`) and soft masks (`SoftMask`) share: the model that they belong to, and their files.
+
+    Subclasses are frozen dataclasses with these fields and their own values.
+    """
+
+    form: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    players: tuple[str, ...]
+    kind: PlayerKind
+    model: str
+    fingerprint: str | None
+    language: str | None
+
+    def check(self, heads: HeadMap) -> None:
+        """Check that the mask belongs to a model.
+
+        Raises:
+            MaskMismatchError: The model has other players or other weights.
+        """
+        self._require(heads.players(self.kind), self.kind, heads.fingerprint, heads.model)
+
+    def moved_to(self, heads: HeadMap) -> Self:
+        """The same values for another model with the same players.
+
+        Use this to apply a mask found on one checkpoint to another: the pre-trained model that a tuned model
+        started from, or a model tuned further.
+        """
+        free = self._replace(fingerprint=None)
+        free.check(heads)
+        return free._replace(model=heads.model, fingerprint=heads.fingerprint)
+
+    def _replace(self, **changes: Any) -> Self:
+        return dataclasses.replace(cast(Any, self), **changes)
+
+    def _require(self, players: tuple[str, ...], kind: PlayerKind, fingerprint: str | None, model: str) -> None:
+        if self.kind != kind or self.players != players:
+            raise MaskMismatchError(
+                f"the mask is for {self.model or 'a model'} with {describe_shape(self.players)} ({self.kind}), "
+                f"but {model or 'the other'} has {describe_shape(players)} ({kind})"
+            )
+        if None not in (self.fingerprint, fingerprint) and self.fingerprint != fingerprint:
+            raise MaskMismatchError(
+                f"the mask is for the weights {self.fingerprint} ({self.model}), but {model} has the weights "
+                f"{fingerprint}: use mask.moved_to(find_heads(model)), or --other-weights, if that is what you want"
+            )
+
+    def _merged(self, other: "PlayerMask", **values: Any) -> Self:
+        """This mask with new values that also depend on another mask of the same model."""
+        self._require(other.players, other.kind, other.fingerprint, other.model)
+        language = self.language if self.language == other.language else None
+        return self._replace(language=language, fingerprint=self.fingerprint or other.fingerprint, **values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mask as JSON, atomically."""
+        write_json(path, {"format": self.form, "version": self.version, **self.to_dict()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a mask that `save` wrote, or one written by hand.
+
+        Raises:
+            HeadwiseError: The file is missing or not a mask of this kind. The message names the file and the field.
+        """
+        return cls.from_dict(read_json(path, cls.form, cls.version), source=str(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mask as plain data: `shape` has each site's heads (or their number)."""
+        return {
+            "players": self.kind,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "language": self.language,
+            "shape": {site: _compact(indices) for site, indices in group_players(self.players).items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], source: str = "mask") -> Self:
+        """Create a mask from the data of `to_dict`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _read_common(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+        """The fields that all masks have, from the data of `to_dict`."""
+        kind = data.get("players")
+        if kind not in get_args(PlayerKind):
+            raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(PlayerKind))}, not {kind!r}")
+        for field in ("fingerprint", "language"):
+            if not isinstance(data.get(field), str | None):
+                raise HeadwiseError(f"{source}: {field!r} must be text or null, not {data[field]!r}")
+        return {
+            "players": ungroup_players(data.get("shape"), f"{source}: 'shape'"),
+            "kind": kind,
+            "model": str(data.get("model") or ""),
+            "fingerprint": data.get("fingerprint"),
+            "language": data.get("language"),
+        }
+
+
 @dataclass(frozen=True, repr=False)
-class HeadMask:
+class HeadMask(PlayerMask):
     """A set of heads (or feed-forward blocks, or layers) that are on.
 
     Operators treat masks as sets of the players that are on: `a & b` is the intersection, `a | b` the union,
@@ -42,6 +140,8 @@ class HeadMask:
         >>> mask.off, mask.count
         (('encoder.0.1',), 1)
     """
+
+    form: ClassVar[str] = "headwise-mask"
 
     players: tuple[str, ...]
     on: tuple[bool, ...]
@@ -117,89 +217,20 @@ class HeadMask:
         return dataclasses.replace(self, on=tuple(not on for on in self.on))
 
     def _combine(self, other: "HeadMask", on: list[bool]) -> "HeadMask":
-        self._require(other.players, other.kind, other.fingerprint, other.model)
-        language = self.language if self.language == other.language else None
-        return dataclasses.replace(
-            self, on=tuple(on), language=language, fingerprint=self.fingerprint or other.fingerprint
-        )
-
-    def check(self, heads: HeadMap) -> None:
-        """Check that the mask belongs to a model.
-
-        Raises:
-            MaskMismatchError: The model has other players or other weights.
-        """
-        self._require(heads.players(self.kind), self.kind, heads.fingerprint, heads.model)
-
-    def moved_to(self, heads: HeadMap) -> "HeadMask":
-        """The same heads on and off, for another model with the same players.
-
-        Use this to apply a mask found on one checkpoint to another: the pre-trained model that a tuned model
-        started from, or a model tuned further.
-        """
-        return dataclasses.replace(self, fingerprint=None)._bound_to(heads)
-
-    def _bound_to(self, heads: HeadMap) -> "HeadMask":
-        self.check(heads)
-        return dataclasses.replace(self, model=heads.model, fingerprint=heads.fingerprint)
-
-    def _require(self, players: tuple[str, ...], kind: PlayerKind, fingerprint: str | None, model: str) -> None:
-        if self.kind != kind or self.players != players:
-            raise MaskMismatchError(
-                f"the mask is for {self.model or 'a model'} with {describe_shape(self.players)} ({self.kind}), "
-                f"but {model or 'the other'} has {describe_shape(players)} ({kind})"
-            )
-        if None not in (self.fingerprint, fingerprint) and self.fingerprint != fingerprint:
-            raise MaskMismatchError(
-                f"the mask is for the weights {self.fingerprint} ({self.model}), but {model} has the weights "
-                f"{fingerprint}: use mask.moved_to(find_heads(model)), or --other-weights, if that is what you want"
-            )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mask as JSON, atomically."""
-        write_json(path, {"format": _FORMAT, "version": _VERSION, **self.to_dict()})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "HeadMask":
-        """Read a mask that `save` wrote, or one written by hand.
-
-        Raises:
-            HeadwiseError: The file is missing or not a mask. The message names the file and the field.
-        """
-        return cls.from_dict(read_json(path, _FORMAT, _VERSION), source=str(path))
+        return self._merged(other, on=tuple(on))
 
     def to_dict(self) -> dict[str, Any]:
         """The mask as plain data: `shape` has each site's heads (or their number), `off` those that are off."""
-        return {
-            "players": self.kind,
-            "model": self.model,
-            "fingerprint": self.fingerprint,
-            "language": self.language,
-            "shape": {site: _compact(indices) for site, indices in group_players(self.players).items()},
-            "off": group_players(self.off),
-        }
+        return {**super().to_dict(), "off": group_players(self.off)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "mask") -> "HeadMask":
         """Create a mask from the data of `to_dict`."""
-        kind = data.get("players")
-        if kind not in get_args(PlayerKind):
-            raise HeadwiseError(f"{source}: 'players' must be one of {', '.join(get_args(PlayerKind))}, not {kind!r}")
-        players = ungroup_players(data.get("shape"), f"{source}: 'shape'")
-        for field in ("fingerprint", "language"):
-            if not isinstance(data.get(field), str | None):
-                raise HeadwiseError(f"{source}: {field!r} must be text or null, not {data[field]!r}")
+        common = cls._read_common(data, source)
         off = set(ungroup_players(data.get("off"), f"{source}: 'off'", counts=False))
-        if unknown := sorted(off - set(players)):
+        if unknown := sorted(off - set(common["players"])):
             raise HeadwiseError(f"{source}: 'off' names {unknown[0]}, which 'shape' does not have")
-        return cls(
-            players=players,
-            on=tuple(name not in off for name in players),
-            kind=cast(PlayerKind, kind),
-            model=str(data.get("model") or ""),
-            fingerprint=data.get("fingerprint"),
-            language=data.get("language"),
-        )
+        return cls(on=tuple(name not in off for name in common["players"]), **common)
 
 
 def group_players(players: Iterable[str]) -> dict[str, list[int]]:

@@ -27,6 +27,7 @@ ASKING: dict[str, dict[str, Any]] = {
     "l0": {"batch": 2},
     "chg": {"batch": 2},
     "lahis": {"examples": 2},
+    "soft": {"batch": 2},
 }
 
 

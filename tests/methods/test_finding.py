@@ -45,7 +45,7 @@ def test_methods_describe_themselves() -> None:
     described = {name: method_class(name) for name in METHODS}
     assert all(cls.name == name for name, cls in described.items())
     unsigned = {
-        "michel", "gradient", "relevance", "random", "layers", "confidence", "entropy", "hies", "l0", "lahis",
+        "michel", "gradient", "relevance", "random", "layers", "confidence", "entropy", "hies", "l0", "lahis", "soft",
     }  # fmt: skip
     assert {name for name, cls in described.items() if not cls.signed} == unsigned
     assert {name for name, cls in described.items() if cls.needs_units} == {"screened", "shapiq", "captum"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwise import HeadMask, gated, shrink
+from headwise import HeadMask, SoftMask, gated, shrink
 from headwise.engine.evaluation import MaskJudge, evaluate
 from headwise.runs import open_run
 from headwise.scoring import Setting, load_setting
@@ -39,6 +39,18 @@ def test_a_cell_equals_a_plain_evaluation_under_its_mask(setting: Setting, tmp_p
     for cell, statistics in found.items():
         with gated(setting.model, cell.mask or HeadMask.full(setting.heads)):
             assert np.array_equal(statistics, by_hand(setting, setting.model, cell.language))
+
+
+def test_cells_may_have_soft_masks(setting: Setting, tmp_path: Path) -> None:
+    gates = np.linspace(-0.5, 2, len(setting.heads.players()))
+    soft = [SoftMask.of(setting.heads, (factor * gates).tolist()) for factor in (1, 0.5)]
+    cells = [Cell("en", "test", mask) for mask in (*soft, soft[0].hard(), None)]
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        found = Grid(setting, run.journal).measure(cells)
+        assert len({Grid(setting, run.journal)._key(cell) for cell in cells}) == 4
+    for cell, statistics in found.items():
+        with gated(setting.model, cell.mask or HeadMask.full(setting.heads)):
+            assert np.array_equal(statistics, by_hand(setting, setting.model, "en"))
 
 
 def test_masks_with_the_same_heads_off_are_one_measurement(setting: Setting, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from headwise import __version__
 from headwise.architectures import FAMILIES
 from headwise.cli.data import data_command
+from headwise.cli.gates import gates_command
 from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
@@ -47,6 +48,7 @@ app.command(name="data")(data_command)
 app.command(name="eval")(evaluate_command)
 app.command(name="tune")(tune_command)
 app.command(name="score")(score_command)
+app.command(name="gates")(gates_command)
 app.command(name="refine")(refine_command)
 app.command(name="prune")(prune_command)
 app.command(name="compare")(compare_command)

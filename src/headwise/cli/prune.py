@@ -27,6 +27,7 @@ _RULES = {
     "refined": "the refined mask (--refined)",
     "count": "the lowest values, a given number (--count)",
     "share": "the lowest values, a given share (--share)",
+    "soft": "the soft mask (--soft)",
     "mask file": "the mask file (--mask)",
 }
 
@@ -89,7 +90,8 @@ def prune_command(
     ],
     out: Annotated[Path, typer.Option("--out", help="Output folder, new or empty.")],
     mask: Annotated[
-        Path | None, typer.Option("--mask", help="Remove the heads that are off in this mask file.")
+        Path | None,
+        typer.Option("--mask", help="Apply this mask file: remove the heads that are off, or scale them (soft mask)."),
     ] = None,
     language: Annotated[
         str | None, typer.Option("--language", help="Choose the heads by the scores of this language in the run.")
@@ -106,6 +108,7 @@ def prune_command(
     refined: Annotated[
         bool, typer.Option("--refined", help="Use the mask made by headwise refine or a targeted study.")
     ] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Use the soft mask made by headwise gates.")] = False,
     count: Annotated[
         int | None, typer.Option("--count", min=0, help="Remove this number of heads, lowest values first.")
     ] = None,
@@ -113,8 +116,13 @@ def prune_command(
         float | None, typer.Option("--share", min=0, max=1, help="Remove this share of the heads, lowest values first.")
     ] = None,
     kind: Annotated[
-        ExportKind, typer.Option("--export", help="What to write: a mask file, folded weights, or a smaller model.")
-    ] = ExportKind.shrunk,
+        ExportKind | None,
+        typer.Option(
+            "--export",
+            help="What to write: a mask file, folded weights, or a smaller model.  "
+            "[default: shrunk; folded for a soft mask without gates of 0]",
+        ),
+    ] = None,
     means: Annotated[
         Path | None,
         typer.Option(
@@ -142,9 +150,12 @@ def prune_command(
     from headwise.pruning import export
     from headwise.scoring.choose import choose_mask
 
-    rules = [name for name, given in (("likely", likely), ("harmful", harmful), ("refined", refined)) if given]
+    flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
+    rules = [name for name, given in flags.items() if given]
     if len(rules) > 1:
-        raise HeadwiseError("--likely, --harmful and --refined are different ways to choose heads: give one of them")
+        raise HeadwiseError(
+            "--likely, --harmful, --refined and --soft are different ways to choose heads: give one of them"
+        )
     choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
     if repair and (mask is not None or kind is ExportKind.mask):
         raise HeadwiseError(
@@ -161,6 +172,7 @@ def prune_command(
     heads = find_heads(loaded)
     chosen = choice.mask.moved_to(heads) if other_weights else choice.mask
     chosen.check(heads)
+    kind = kind or (ExportKind.shrunk if chosen.off else ExportKind.folded)
     tokenizer, repaired = load_tokenizer(choice.model, trust_remote_code), []
 
     def refit(pruned: Any) -> None:
@@ -183,17 +195,24 @@ def _models(name: str) -> dict[str, Path]:
 
 def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repaired | None", as_json: bool) -> None:
     """Print the rule, the removed heads, and the size of a shrunk model."""
+    from headwise.soft_masks import SoftMask
+
     off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
+    gates = found.mask.gates if isinstance(found.mask, SoftMask) else ()
     if as_json:
         about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}
         about["baseline"] = "mean" if means else "zero"
         if repaired is not None:
             about["repair"] = dataclasses.asdict(repaired)
-        typer.echo(json.dumps({**about, "heads": off, "parameters": {"before": before, "after": after}}))
+        scaled = {"gates": dict(zip(found.mask.players, gates, strict=True))} if gates else {}
+        typer.echo(json.dumps({**about, "heads": off, **scaled, "parameters": {"before": before, "after": after}}))
         return
     typer.echo(f"{found.folder}: {found.kind.value}, {len(off)} of {total} {found.mask.kind} off")
     typer.echo(f"Chosen by: {_RULES.get(rule, rule)}.")
-    typer.echo(f"Removed: {shorten(off)}.")
+    if gates:
+        typer.echo(f"Gates: from {min(gates):g} to {max(gates):g}.")
+    if off:
+        typer.echo(f"Removed: {shorten(off)}.")
     if means:
         typer.echo("Removed heads are replaced by their mean outputs.")
     if repaired is not None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from headwise.data.dataset import Dataset
     from headwise.data.examples import Example
     from headwise.engine.evaluation import Measurement
-    from headwise.masks import HeadMask
     from headwise.means import MeanOutputs
+    from headwise.soft_masks import AnyMask
     from headwise.tasks.protocol import AnyTask
     from headwise.tasks.task import Piece
 
@@ -33,7 +33,7 @@ Languages = Annotated[
         "--languages", help="Comma-separated language codes (language pairs such as en-de for translation), or 'all'."
     ),
 ]
-MaskFile = Annotated[Path | None, typer.Option("--mask", help="Apply this mask file to the model.")]
+MaskFile = Annotated[Path | None, typer.Option("--mask", help="Apply this mask file, hard or soft, to the model.")]
 OtherWeights = Annotated[
     bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
 ]
@@ -193,10 +193,10 @@ def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str
     return {code: found[code] for code in codes}
 
 
-def _mask(file: Path | None) -> "HeadMask | None":
-    from headwise.masks import HeadMask
+def _mask(file: Path | None) -> "AnyMask | None":
+    from headwise.soft_masks import load_mask
 
-    return None if file is None else HeadMask.load(file)
+    return None if file is None else load_mask(file)
 
 
 def _means(file: Path | None) -> "MeanOutputs | None":
@@ -207,7 +207,7 @@ def _means(file: Path | None) -> "MeanOutputs | None":
 
 @contextmanager
 def _under(
-    model: Any, mask: "HeadMask | None", other_weights: bool, baseline: "MeanOutputs | None" = None
+    model: Any, mask: "AnyMask | None", other_weights: bool, baseline: "MeanOutputs | None" = None
 ) -> Iterator[None]:
     """Apply a mask to the model; with `other_weights`, the mask may be made for other weights."""
     from headwise.gates import gated

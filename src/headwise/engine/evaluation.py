@@ -18,8 +18,8 @@ from headwise.errors import HeadwiseError
 from headwise.games.metric import MetricGame
 from headwise.gates import gated
 from headwise.heads import HeadMap
-from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
+from headwise.soft_masks import AnyMask, SoftMask
 from headwise.tasks.causal import (
     LanguageTask,
     MultipleChoice,
@@ -157,11 +157,11 @@ class MaskJudge:
         """The examples in tokens."""
         return encode_examples(self.task, self.examples, self.tokenizer)
 
-    def measure(self, masks: Sequence[HeadMask], only: Sequence[Sequence[int]] | None = None) -> JudgedMasks:
+    def measure(self, masks: Sequence[AnyMask], only: Sequence[Sequence[int]] | None = None) -> JudgedMasks:
         """The statistics of examples under masks.
 
         Args:
-            masks: The masks, of any kinds.
+            masks: The masks, of any kinds, hard or soft.
             only: For each mask, the numbers of the examples to measure; None for all examples under every mask.
 
         Raises:
@@ -176,12 +176,13 @@ class MaskJudge:
         rows = sum(map(len, chosen))
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
 
-    def _answered(self, task: Task, masks: Sequence[HeadMask], chosen: Sequence[Any]) -> JudgedMasks:
+    def _answered(self, task: Task, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
-        gates = np.ones((len(masks), len(players)), dtype=bool)
+        real = any(isinstance(mask, SoftMask) for mask in masks)
+        gates = np.ones((len(masks), len(players)), dtype=np.float32 if real else bool)
         for row, mask in enumerate(masks):
-            gates[row, list(players.owners[mask.kind])] = mask.on
+            gates[row, list(players.owners[mask.kind])] = mask.tensor().numpy()
         sizes = [len(index) for index in chosen]
         game = MetricGame(task.metric)
         engine = LocalEngine(self.model, self.heads, game, self.encoded, players, self.settings, self.baseline)
@@ -190,7 +191,7 @@ class MaskJudge:
         statistics = np.split(found.values.double().numpy(), np.cumsum(sizes)[:-1])
         return JudgedMasks(tuple(statistics[: len(masks)]), found.cost)
 
-    def _generated(self, mask: HeadMask, index: Any) -> Array:
+    def _generated(self, mask: AnyMask, index: Any) -> Array:
         """Statistics of texts under one mask."""
         examples = [self.examples[place] for place in index]
         with gated(self.model, mask, heads=self.heads, baseline=self.baseline):

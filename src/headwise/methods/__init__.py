@@ -39,6 +39,7 @@ _WHERE = {
     "l0": ("l0", "L0"),
     "chg": ("causal_head_gating", "CausalHeadGating"),
     "lahis": ("lahis", "Lahis"),
+    "soft": ("soft", "Soft"),
     "exact": ("exact", "Exact"),
     "shapiq": ("peers", "Shapiq"),
     "captum": ("peers", "Captum"),

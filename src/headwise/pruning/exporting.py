@@ -10,11 +10,11 @@ from torch import nn
 
 from headwise.errors import HeadwiseError
 from headwise.files import new_folder
-from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
 from headwise.pruning.checkpoint import save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
+from headwise.soft_masks import AnyMask
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Exported:
     Attributes:
         folder: The folder.
         kind: What is in it.
-        mask: The mask; the heads that are off were removed.
+        mask: The mask, hard or soft; the heads that are off were removed.
         parameters: Number of parameters of the model before and after.
     """
 
     folder: Path
     kind: ExportKind
-    mask: HeadMask
+    mask: AnyMask
     parameters: tuple[int, int]
 
 
 def export(
     model: nn.Module,
-    mask: HeadMask,
+    mask: AnyMask,
     tokenizer: Any,
     out: str | os.PathLike[str],
     kind: ExportKind | str = ExportKind.shrunk,
@@ -48,11 +48,11 @@ def export(
 
     Args:
         model: A transformers model, or a PEFT (LoRA) model around one.
-        mask: The heads to keep.
+        mask: The heads to keep, or a soft mask.
         tokenizer: The tokenizer of the model, saved with it; None to save no tokenizer.
         out: The folder, new or empty.
-        kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with the output weights of removed
-            heads set to zero, `shrunk` a smaller checkpoint for `load_pruned`.
+        kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with output weights multiplied
+            by the gates of the mask (0 for removed heads), `shrunk` a smaller checkpoint for `load_pruned`.
         overwrite: Replace the contents of the folder.
         baseline: Mean outputs that replace the removed heads; `mask` writes them to `means.safetensors`.
         repair: Called with the pruned model before it is written. The model itself is then not changed.
@@ -63,7 +63,7 @@ def export(
     Example:
         >>> import tempfile
         >>> from transformers import BertConfig, BertModel
-        >>> from headwise import find_heads
+        >>> from headwise import HeadMask, find_heads
         >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
         ...                     intermediate_size=8)
         >>> model = BertModel(config)

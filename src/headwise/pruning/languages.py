@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,10 @@ from headwise.gates import gated
 from headwise.heads import HeadMap, find_heads
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
+from headwise.soft_masks import AnyMask, SoftMask
 
 _FORMAT = "headwise-language-masks"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class LanguageMasks:
 
     Attributes:
         model: The loaded model, which is not changed.
-        masks: The mask of each language.
+        masks: The mask of each language, hard or soft.
         default: The mask of every other language. Without it, another language raises an error.
         means: For mean ablation, the mean outputs of each language. With them every language needs means, and a default
             mask is not possible.
@@ -44,8 +46,8 @@ class LanguageMasks:
     """
 
     model: nn.Module
-    masks: Mapping[str, HeadMask]
-    default: HeadMask | None = None
+    masks: Mapping[str, AnyMask]
+    default: AnyMask | None = None
     means: Mapping[str, MeanOutputs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -84,25 +86,24 @@ class LanguageMasks:
         if self.means:
             raise HeadwiseError("a file of language masks cannot hold means: save them with MeanOutputs.save")
         full = HeadMask.full(self._heads).to_dict()
-        off = {language: mask.to_dict()["off"] for language, mask in self.masks.items()}
-        default = self.default.to_dict()["off"] if self.default is not None else None
         shared = {key: full[key] for key in ("players", "model", "fingerprint", "shape")}
-        write_json(path, {"format": _FORMAT, "version": _VERSION, **shared, "languages": off, "default": default})
+        languages = {language: _values(mask) for language, mask in self.masks.items()}
+        default = _values(self.default) if self.default is not None else None
+        write_json(path, {"format": _FORMAT, "version": _VERSION, **shared, "languages": languages, "default": default})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: nn.Module) -> "LanguageMasks":
         """Read masks written by `save`, for the model that they belong to."""
-        data = read_json(path, _FORMAT, _VERSION)
+        data = read_json(path, _FORMAT, (1, _VERSION))
         languages = data.get("languages")
         if not isinstance(languages, dict):
             raise HeadwiseError(f"{path}: 'languages' must be an object of masks")
         masks = {
-            language: HeadMask.from_dict({**data, "off": off, "language": language}, f"{path}, {language!r}")
-            for language, off in languages.items()
+            language: _read_mask({**data, "language": language}, values, f"{path}, {language!r}")
+            for language, values in languages.items()
         }
-        off = data.get("default")
-        default = HeadMask.from_dict({**data, "off": off}, f"{path}, 'default'") if off is not None else None
-        return cls(model, masks, default)
+        default = data.get("default")
+        return cls(model, masks, None if default is None else _read_mask(data, default, f"{path}, 'default'"))
 
     def _baseline(self, languages: str | Sequence[str]) -> MeanOutputs | list[MeanOutputs] | None:
         if not self.means:
@@ -115,9 +116,11 @@ class LanguageMasks:
 
     @cached_property
     def _gates(self) -> Tensor:
-        return torch.stack([mask.tensor() for mask in self._all_masks()])  # (languages and default, heads)
+        gates = [mask.tensor() for mask in self._all_masks()]  # booleans of hard masks, real numbers of soft masks
+        real = any(each.is_floating_point() for each in gates)
+        return torch.stack([each.float() if real else each for each in gates])  # (languages and default, heads)
 
-    def _all_masks(self) -> list[HeadMask]:
+    def _all_masks(self) -> list[AnyMask]:
         return [*self.masks.values(), *([self.default] if self.default is not None else [])]
 
     def _row(self, language: str) -> int:
@@ -128,3 +131,19 @@ class LanguageMasks:
         raise HeadwiseError(
             f"no mask for the language {language!r} (known: {', '.join(self.masks)}): add one or give a default"
         )
+
+
+def _values(mask: AnyMask) -> dict[str, Any]:
+    """The values of a mask in the file: the heads that are `off`, or the `gates` of a soft mask."""
+    name = "gates" if isinstance(mask, SoftMask) else "off"
+    return {name: mask.to_dict()[name]}
+
+
+def _read_mask(shared: Mapping[str, Any], values: Any, source: str) -> AnyMask:
+    """The inverse of `_values`. Files of version 1 have the heads that are off instead of an object with `off`."""
+    if shared["version"] == 1:
+        values = {"off": values}
+    if not isinstance(values, dict) or values.keys() not in ({"off"}, {"gates"}):
+        raise HeadwiseError(f"{source}: a mask must be an object with either 'off' or 'gates'")
+    kind = SoftMask if "gates" in values else HeadMask
+    return kind.from_dict({**shared, **values}, source)

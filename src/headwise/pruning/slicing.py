@@ -64,12 +64,36 @@ def keep_inputs(layer: nn.Module, features: Tensor) -> None:
     _set_size(layer, ("in_features", "nx"), len(features))
 
 
-def zero_inputs(layer: nn.Module, features: Tensor) -> None:
-    """Zero the weights of some input features of a layer, in place."""
+def scale_inputs(layer: nn.Module, scales: Tensor) -> None:
+    """Multiply the weights of the input features of a layer, in place.
+
+    Args:
+        layer: The layer.
+        scales: The factor of each input feature, (inputs,). The weights of a feature with factor 0 become 0.
+    """
     for part in _parts(layer, "lora_A"):
-        weight = cast(Tensor, part.weight)
-        with torch.no_grad():
-            weight.index_fill_(0 if is_transposed(part) else 1, features.to(weight.device), 0)
+        _scale(cast(Tensor, part.weight), scales[:, None] if is_transposed(part) else scales)
+
+
+def scale_outputs(layer: nn.Module, scale: float) -> None:
+    """Multiply the output of a layer, in place: of a linear layer with its bias, or of one of Gemma's norms."""
+    if cast(Tensor, getattr(layer, "weight", torch.zeros(0, 0))).dim() == 1:
+        with torch.no_grad():  # the norm multiplies by 1 + weight
+            weight = cast(Tensor, layer.weight)
+            weight.copy_(scale * (1 + weight.float()) - 1)
+        return
+    for part in _parts(layer, "lora_B"):
+        for tensor in (part.weight, getattr(part, "bias", None)):
+            if tensor is not None:
+                _scale(cast(Tensor, tensor), torch.tensor(scale))
+
+
+def _scale(weight: Tensor, scales: Tensor) -> None:
+    """Multiply a weight, in float32 or better; a factor of 0 gives 0, whatever the weight is."""
+    scales = scales.to(weight.device)
+    with torch.no_grad():
+        found = weight.to(torch.promote_types(weight.dtype, torch.float32)) * scales
+        weight.copy_(found.masked_fill(scales == 0, 0))
 
 
 def add_to_bias(layer: nn.Module, change: Tensor) -> None:

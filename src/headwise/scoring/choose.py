@@ -10,12 +10,13 @@ from headwise.masks import HeadMask
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
-from headwise.scoring.run_folder import REFINED, SCORING, load_scores, means_file, model_of, scored_folder
+from headwise.scoring.run_folder import REFINED, SCORING, SOFT, load_scores, means_file, model_of, scored_folder
+from headwise.soft_masks import AnyMask, SoftMask, load_mask
 
 #: Rules without a number that choose heads from a run; the first is the default for every kind of run.
-RULES = ("likely", "harmful", "refined")
+RULES = ("likely", "harmful", "refined", "soft")
 
-_LISTED = "--likely, --harmful, --refined, --count and --share"
+_LISTED = "--likely, --harmful, --refined, --soft, --count and --share"
 #: For every rule: the reason why no head is removed, and what the user can do.
 _NOTHING = {
     "likely": (
@@ -26,6 +27,7 @@ _NOTHING = {
     "refined": ("the refined mask removes no head", "use --likely, --count or --share"),
     "count": ("--count 0 removes no head", "give a larger number"),
     "share": ("the given --share removes no head", "give a larger share"),
+    "soft": ("all gates of the soft mask are 1", "learn gates on more examples, or with another --l1"),
     "mask file": ("the mask removes no head", "give a mask with heads off"),
 }
 
@@ -38,14 +40,14 @@ class MaskChoice:
         model: Name of the model.
         rule: How heads are chosen: one of `RULES`, `count`, `share`, or `mask file`.
         source: The file or folder that the choice comes from.
-        mask: The mask; at least one head is off.
+        mask: The mask, hard or soft; at least one head is off or has another gate than 1.
         means: The file with the mean outputs that replace the removed heads; None if nothing replaces them.
     """
 
     model: str
     rule: str
     source: Path
-    mask: HeadMask
+    mask: AnyMask
     means: Path | None = None
 
 
@@ -64,10 +66,10 @@ def choose_mask(
 
     Args:
         model: Name of the model if a mask file is given, otherwise a run folder of `headwise score` or of a study.
-        mask: A mask file.
+        mask: A mask file, hard or soft.
         language: Language whose scores in the run are used.
-        rule: `likely`, `harmful` (decided harmful at the error rate of the run) or `refined` (the mask that
-            `headwise refine` or a targeted study has made).
+        rule: `likely`, `harmful` (decided harmful at the error rate of the run), `refined` (the mask that
+            `headwise refine` or a targeted study has made) or `soft` (the soft mask of `headwise gates`).
         count: Number of heads to remove, those with the lowest values.
         share: Share of the heads to remove, those with the lowest values.
 
@@ -83,7 +85,7 @@ def choose_mask(
     if given and (mask is not None or language is None):
         raise HeadwiseError(f"{_LISTED} are about a run: give its folder and --language, no --mask")
     if mask is not None and language is None:
-        return _checked(MaskChoice(str(model), "mask file", Path(mask), HeadMask.load(mask)))
+        return _checked(MaskChoice(str(model), "mask file", Path(mask), load_mask(mask)))
     if mask is not None or language is None:
         raise HeadwiseError("give a model and --mask, or a run folder and --language")
     folder, chosen = Path(model), str(given[0] if given else RULES[0])
@@ -91,6 +93,9 @@ def choose_mask(
     if chosen == "refined":
         path = _refined_file(folder, language)
         return _checked(MaskChoice(name, chosen, path, HeadMask.load(path), means_file(folder, language)))
+    if chosen == "soft":
+        path = _soft_file(folder, language)
+        return _checked(MaskChoice(name, chosen, path, SoftMask.load(path), means_file(folder, language)))
     scores = load_scores(folder)
     if language not in scores:
         raise HeadwiseError(f"{folder}: has no scores of --language {language}: it has {', '.join(scores)}")
@@ -119,12 +124,22 @@ def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None
 
 
 def _checked(choice: MaskChoice) -> MaskChoice:
-    """The choice; raises an error if it removes no head."""
-    if choice.mask.off:
+    """The choice; raises an error if it changes no head."""
+    soft = isinstance(choice.mask, SoftMask) and any(gate != 1 for gate in choice.mask.gates)
+    if soft or choice.mask.off:
         return choice
     why, fix = _NOTHING[choice.rule]
     language = f" for {choice.mask.language}" if choice.mask.language else ""
     raise HeadwiseError(f"{choice.source}: {why}{language}, so nothing was written: {fix}")
+
+
+def _soft_file(folder: Path, language: str) -> Path:
+    """The file of a run's soft mask."""
+    found = {path.stem: path for path in sorted((folder / SOFT).glob("*.json"))}
+    if language not in found:
+        have = f"it has {', '.join(found) or 'none'}: run headwise gates first"
+        raise HeadwiseError(f"{folder}: has no soft mask for --language {language}: {have}")
+    return found[language]
 
 
 def _refined_file(folder: Path, language: str) -> Path:

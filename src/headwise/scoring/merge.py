@@ -8,7 +8,7 @@ from pathlib import Path
 from headwise.errors import HeadwiseError
 from headwise.heads import hash_weights
 from headwise.means import load_means
-from headwise.methods import Budget, Problem, find_method, score
+from headwise.methods import Budget, Problem, find_method, method_class, score
 from headwise.runs import merge_runs, read_run
 from headwise.runs.config import merged_config, read_config
 from headwise.scores import HeadScores
@@ -40,6 +40,8 @@ def merge_scoring(
     """
     merged_config([(Path(folder), read_config(Path(folder))) for folder in folders])  # fail before loading the model
     plan = plan_of(folders[0])
+    if method_class(plan.method).trains:
+        raise HeadwiseError(f"runs of {plan.method} train gates one step after the other and cannot be merged")
     problems, _ = make_problems(plan, None, trust_remote_code, load_means(Path(folders[0]) / MEANS))
     _check_unchanged(Path(folders[0]), problems)
     merge_runs(folders, out)

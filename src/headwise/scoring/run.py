@@ -14,12 +14,13 @@ from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, load_means
 from headwise.methods import Budget, Method, Problem, find_method, run_method
+from headwise.methods.soft import Soft, soft_mask
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
 from headwise.scores.tables import save_table
 from headwise.scoring.plan import ScoringPlan
 from headwise.scoring.problems import make_problems
-from headwise.scoring.run_folder import MEANS, REFINED
+from headwise.scoring.run_folder import MEANS, REFINED, SOFT
 from headwise.scoring.setting import Setting
 from headwise.support.progress import Advance
 
@@ -34,6 +35,7 @@ class LanguageScores:
         examples: The number of examples.
         cut: The number of examples that were truncated to the model's maximum length.
         finished: Whether all players are decided or the budget is spent; if not, the time limit was reached.
+        status: A short description of the end of the method.
     """
 
     scores: HeadScores
@@ -41,6 +43,7 @@ class LanguageScores:
     examples: int
     cut: int
     finished: bool
+    status: str
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,9 @@ def run_scoring(
     """Score a model in a run folder: a new run, one that was stopped, one with a larger budget, or a finished one.
 
     Writes `scores/<language>.json` and `masks/<language>.json` (decided harmful players off) when a language is
-    finished, and `scores.parquet` (if pyarrow is installed) when all are. With the baseline `mean`, it first writes
-    `means/<language>.safetensors`; a resumed run reads them.
+    finished, for the method `soft` also `soft/<language>.json`, and `scores.parquet` (if pyarrow is installed) when all
+    languages are finished. With the baseline `mean`, it first writes `means/<language>.safetensors`; a resumed run
+    reads them.
 
     Args:
         plan: The plan.
@@ -159,7 +163,8 @@ def score_languages(
             total -= plan.budget - units
         _show(progress, language, spent, total, units, 0, rounds.status)
         spent += units
-        yield language, LanguageScores(scores, found.seconds, len(problem.examples), problem.examples.cut, finished)
+        size, cut = len(problem.examples), problem.examples.cut
+        yield language, LanguageScores(scores, found.seconds, size, cut, finished, rounds.status)
 
 
 def plan_method(plan: ScoringPlan) -> Method:
@@ -189,12 +194,14 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
 
 
 def _save(scores: HeadScores, run: Run, name: str) -> None:
-    """Write scores and their mask; if the mask has changed, delete the refined mask that started from the old one."""
+    """Write scores and their masks; if the mask has changed, delete the refined mask that started from the old one."""
     mask, path = scores.mask("harmful"), run.folder / "masks" / name
     if path.exists() and HeadMask.load(path) != mask:
         (run.folder / REFINED / name).unlink(missing_ok=True)
     scores.save(run.folder / "scores" / name)
     mask.save(path)
+    if scores.provenance.method == Soft.name:
+        soft_mask(scores).save(run.folder / SOFT / name)
 
 
 def _time_left(seconds: float | None, start: float, languages: int) -> float | None:

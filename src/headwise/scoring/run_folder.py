@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # imports torch, which `list_runs` does not need
 REFINED = "refined"
 #: Subfolder of a run with the mean outputs of each language, if its baseline is `mean`.
 MEANS = "means"
+#: Subfolder of a run with its soft masks.
+SOFT = "soft"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 

@@ -20,6 +20,7 @@ from headwise.means import MeanOutputs
 from headwise.pruning import shrink
 from headwise.runs import Journal
 from headwise.scoring import Setting
+from headwise.soft_masks import AnyMask, SoftMask
 from headwise.support.progress import Advance
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
@@ -59,7 +60,7 @@ class Cell:
 
     language: str
     split: str
-    mask: HeadMask | None = None
+    mask: AnyMask | None = None
     limit: int | None = None
     only: tuple[int, ...] | None = None
     tuning: CellTuning | None = None
@@ -124,7 +125,7 @@ class Grid:
         for cell, statistics in zip(cells, found, strict=True):
             self.journal.record(keys[cell], 0, {"statistics": statistics}, first_draw=0, draws=0)
 
-    def _tuned(self, mask: HeadMask | None, tuning: CellTuning) -> Any:
+    def _tuned(self, mask: AnyMask | None, tuning: CellTuning) -> Any:
         """A copy of the model without the masked heads, tuned."""
         if self.means:
             raise HeadwiseError("a tuned model has no mean outputs of one language: use the baseline 'zero'")
@@ -159,7 +160,10 @@ class Grid:
 
     def _key(self, cell: Cell) -> str:
         """The key of a measurement: a hash of the weights, the mask and the examples."""
-        mask = (cell.mask.kind, sorted(cell.mask.off)) if cell.mask is not None else ("heads", [])
+        mask: tuple[str, list[Any]] = ("heads", [])
+        if cell.mask is not None:
+            values = list(cell.mask.gates) if isinstance(cell.mask, SoftMask) else sorted(cell.mask.off)
+            mask = (cell.mask.kind, values)
         examples = [dataclasses.astuple(example) for example in self.examples(cell)]
         about: list[object] = [self._weights, mask, examples]
         if cell.mask is not None and cell.language in self.means:

@@ -17,7 +17,7 @@ from headwise.data.examples import Example
 from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError
 from headwise.heads import base_model
-from headwise.masks import HeadMask
+from headwise.soft_masks import AnyMask
 from headwise.support.progress import Advance
 from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.likelihood import mean_log_likelihood
@@ -66,7 +66,7 @@ def train_model(
     settings: TuningSettings,
     state_folder: Path | None = None,
     progress: Advance | None = None,
-    mask: HeadMask | None = None,
+    mask: AnyMask | None = None,
     gates: TrainedGates | None = None,
 ) -> TuningResult:
     """Train a model in place; at the end it has the weights of its best epoch on dev.

@@ -21,9 +21,9 @@ from headwise.errors import HeadwiseError
 from headwise.files import check_target, new_folder
 from headwise.gates import gated
 from headwise.heads import PRUNED_ATTRIBUTE, find_heads
-from headwise.masks import HeadMask
 from headwise.models import choose_device, load_tokenizer
 from headwise.pruning import save_pruned
+from headwise.soft_masks import AnyMask, load_mask
 from headwise.support.progress import Advance
 from headwise.tasks.dispatch import check_tokenizer
 from headwise.tasks.protocol import AnyTask
@@ -60,7 +60,7 @@ def tune(
     languages: Sequence[str] = ("en",),
     *,
     settings: TuningSettings | None = None,
-    mask: HeadMask | None = None,
+    mask: AnyMask | None = None,
     share: float = 1.0,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -79,7 +79,7 @@ def tune(
         task: Name of the task, or a task; by default the task that the data set was opened for.
         languages: Languages of the data set to train on. Not used with a mapping of examples.
         settings: Settings of the training loop.
-        mask: Train with these heads off.
+        mask: Train under this mask, hard or soft. The saved weights do not contain the mask.
         share: Share of the training examples (of each language) to use. The examples of a smaller share are part of
             those of a larger share with the same seed.
         out: Folder for the tuned model. While the run is not finished its state is kept next to this folder, and the
@@ -148,7 +148,7 @@ def run_tuning(
     mask_file = None if plan.mask is None else Path(plan.mask)
     kept = {"the model": Path(plan.model), "the data": Path(plan.data), "the mask": mask_file}
     check_target(Path(out), kept, overwrite)
-    mask = None if mask_file is None else HeadMask.load(mask_file)
+    mask = None if mask_file is None else load_mask(mask_file)
     dataset = open_dataset(plan.data, plan.task)
     codes = language_codes(plan.train_languages, dataset, "--train-languages")
     train, dev = read_splits(dataset, codes, plan.share, plan.seed)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headwise.errors import HeadwiseError
 from headwise.files import hash_json, new_folder, write_json
-from headwise.masks import HeadMask
+from headwise.soft_masks import AnyMask, SoftMask
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
 
@@ -23,7 +23,7 @@ _ABOUT, _TENSORS = "state.json", "state.safetensors"
 
 
 def identify_run(
-    model: Any, task: AnyTask, train: Sequence[Encoded], dev: Sequence[Encoded], mask: HeadMask | None
+    model: Any, task: AnyTask, train: Sequence[Encoded], dev: Sequence[Encoded], mask: AnyMask | None
 ) -> dict[str, str]:
     """Hashes of all that a run starts from; their names say to people what differs between two runs.
 
@@ -36,11 +36,15 @@ def identify_run(
     """
     parts = [getattr(task, part, None) for part in _TASK_PARTS]
     metric = getattr(getattr(task, "metric", None), "name", None)
-    off = (mask.kind, *mask.off) if mask is not None and mask.off else ()  # all on is as good as no mask
+    gates: tuple[object, ...] = ()
+    if isinstance(mask, SoftMask):
+        gates = (mask.kind, *mask.gates)
+    elif mask is not None and mask.off:  # all on is as good as no mask
+        gates = (mask.kind, *mask.off)
     return {
         "model": _hash_weights(model),
         "task": hash_json([*parts, metric]),
-        "mask": hash_json(off),
+        "mask": hash_json(gates),
         "training examples": _hash_examples(train),
         "dev examples": _hash_examples(dev),
     }
