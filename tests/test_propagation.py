@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode, _len_torch_function_stack
+from torch.overrides import TorchFunctionMode
 
 from headwise import HeadwiseError, find_heads
 from headwise.propagation import RULES, RuleName, check_propagation, propagating
@@ -290,7 +290,7 @@ def test_fused_attention_has_the_same_relevance(case: Case, rule: RuleName) -> N
     if ON_V4 and case.name == "bert-causal":
         pytest.skip("transformers 4.57 has no mask of this model for fused attention in double precision")
     # Fused attention ignores the limit of Gemma 2's attention scores, so it is switched off.
-    changes = {"attn_logit_softcapping": None} if case.name == "gemma2" else {}
+    changes: dict[str, Any] = {"attn_logit_softcapping": None} if case.name == "gemma2" else {}
     inputs, found = inputs_for(case), {}
     for implementation in ("eager", "sdpa"):
         if implementation == "sdpa" and not case.build()._supports_sdpa:
@@ -317,7 +317,7 @@ def test_nothing_remains_after_an_error() -> None:
     with no_trace_left(model), pytest.raises(IndexError), propagating(model):
         model(torch.tensor([[999]]))  # beyond the vocabulary
     assert all(weight.requires_grad for weight in model.parameters())
-    assert _len_torch_function_stack() == 0
+    assert torch._C._len_torch_function_stack() == 0
     for function in (functional.gelu, lambda x: functional.layer_norm(x, (2,))):
         leaf = torch.tensor([1.0, 3.0], requires_grad=True)
         (found,) = torch.autograd.grad(function(leaf)[0], leaf)

@@ -115,4 +115,5 @@ class RelevanceRounds:
         _, site = np.unique([name.rpartition(".")[0] for name in self.problem.players.names], return_inverse=True)
         member = site[:, None] == np.arange(site.max() + 1)  # (players, sites)
         total = (np.abs(relevance) @ member)[:, site]
-        return np.divide(relevance, total, out=np.zeros_like(relevance), where=total > 0)
+        found: Array = np.divide(relevance, total, out=np.zeros_like(relevance), where=total > 0)
+        return found
