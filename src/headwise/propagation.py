@@ -9,6 +9,7 @@ backward pass of the few operations whose rule differs from the derivative. Resu
 Everything computed from embeddings requires gradients, and weights do not: so neurons and biases are told apart.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ class Rule:
 
     Attributes:
         constant_attention: Attention weights are constants, so that relevance flows through values only.
-        bias_to_inputs: The share of a bias is given to the inputs of its layer, so that sums are conserved.
+        bias_to_inputs: The share of a bias is given to the inputs of its layer, so that sums are conserved. Otherwise
+            the bias keeps it.
         shares: A product divides relevance by `u_i / Σu`; otherwise every factor gets one half.
     """
 
@@ -151,33 +153,44 @@ class _Propagation(TorchFunctionMode):
         """`over / (under + ε·sign(under))`, where the sign of 0 is 1."""
         return over.detach() / (under.detach() + torch.where(under < 0, -self.epsilon, self.epsilon))
 
-    def _sum(self, output: Tensor, bias: Tensor | float | None) -> Tensor:
-        """A sum `z` of inputs and a bias: each input `a` gets `a·R/z`, or `a·R/(z − bias)` if biases get nothing."""
-        if not output.requires_grad:
+    def _sum(self, output: Tensor) -> Tensor:
+        """A sum `z` of inputs (and a bias): each input `a` gets `a·R / (z + ε·sign(z))`."""
+        return _rescale(output, self._ratio(output, output)) if output.requires_grad else output
+
+    def _add_bias_shares(self, output: Tensor, bias: Tensor | None, sizes: Callable[[], Tensor]) -> Tensor:
+        """Give the shares of a bias to the inputs, in proportion to the sizes of what they add to each output.
+
+        Args:
+            output: The output `Σ_i a_i + bias`.
+            bias: The bias, or None.
+            sizes: Computes `Σ_i |a_i|` of each output. Unlike `Σ_i a_i`, this is not close to 0 by cancellation.
+        """
+        if bias is None or not self.rule.bias_to_inputs or not output.requires_grad:
             return output
-        inputs = output - bias if self.rule.bias_to_inputs and bias is not None else output
-        return _rescale(output, self._ratio(output, inputs))
+        size = sizes()
+        share = size * self._ratio(bias, size)  # the bias, with the derivatives of what the inputs add
+        return output + (share - share.detach())
 
     def embedding(self, func: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         """Embeddings: the first neurons. They are copied, because models add to them in place."""
         return func(*args, **kwargs).requires_grad_().clone()
 
-    def linear(
-        self, func: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor | None = None
-    ) -> Tensor:  # fmt: skip
+    def linear(self, func: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """A linear layer."""
-        return self._sum(func(x, weight, bias), bias)
+        output = func(x, weight, bias)
+        return self._sum(self._add_bias_shares(output, bias, lambda: func(x.abs(), weight.abs())))
 
     def addmm(self, func: Callable[..., Tensor], bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         """A linear layer of GPT-2."""
-        return self._sum(func(bias, x, weight), bias)
+        output = func(bias, x, weight)
+        return self._sum(self._add_bias_shares(output, bias, lambda: x.abs() @ weight.abs()))
 
     def add(self, func: Callable[..., Tensor], x: Any, y: Any, **kwargs: Any) -> Tensor:
         """A sum. A constant vector is a bias, such as that of the logits of Marian and BART."""
         output = func(x, y, **kwargs)
-        if not self.rule.bias_to_inputs or kwargs or _carries(x) == _carries(y) or not isinstance(y, Tensor):
+        if not self.rule.bias_to_inputs or _carries(x) == _carries(y) or not isinstance(y, Tensor):
             return output
-        return self._sum(output, y if _carries(x) else x)
+        return _rescale(output, self._ratio(output, x if _carries(x) else y))
 
     def layer_norm(
         self,
@@ -194,7 +207,11 @@ class _Propagation(TorchFunctionMode):
         output = centred * (centred.detach().square().mean(axes, keepdim=True) + eps).rsqrt()
         output = output if weight is None else output * weight
         output = output if bias is None else output + bias
-        return self._sum(output, bias) if self.rule.bias_to_inputs else output
+        # Output j is x_j - Σ_i x_i / n times a constant, which cancels in the shares of the bias.
+        inputs = math.prod(shape)
+        return self._add_bias_shares(
+            output, bias, lambda: x.abs() * (1 - 2 / inputs) + x.abs().mean(axes, keepdim=True)
+        )
 
     def constant(self, func: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
         """The inverse root mean square of RMS norm, the only use of `rsqrt`: a constant."""
@@ -209,7 +226,7 @@ class _Propagation(TorchFunctionMode):
         """A matrix product: linear if one factor is constant, otherwise one half to each factor."""
         output = func(x, y)
         if not (_carries(x) and _carries(y)):
-            return self._sum(output, None)
+            return self._sum(output)
         return _rescale(output, self._ratio(output, 2 * output))
 
     def attention(

@@ -17,15 +17,19 @@ def split_sum(r: Array, parts: list[Array]) -> list[Array]:
     return [part / total * r for part in parts]
 
 
+def shares_of(parts: Array, bias: float, rule: RuleName) -> Array:
+    """The share of each input in the sum of all parts and a bias; `voita` gives the share of the bias to the inputs."""
+    given = bias * np.abs(parts) / np.abs(parts).sum() if rule == "voita" else np.zeros_like(parts)
+    return np.asarray((parts + given) / (parts.sum() + bias))
+
+
 def through_linear(r: Array, x: Array, module: Any, rule: RuleName) -> Array:
-    """`R_i = Σ_j W_ji·x_i·R_j / z_j`, token by token, where `voita` leaves the bias out of `z`."""
+    """`R_i = Σ_j W_ji·x_i·R_j / z_j`, token by token."""
     weight, bias = numbers(module.weight), numbers(module.bias)
     found = np.zeros_like(x)
     for t in range(len(x)):
         for j in range(len(weight)):
-            parts = weight[j] * x[t]
-            z = parts.sum() + (0.0 if rule == "voita" else bias[j])
-            found[t] += parts * r[t, j] / z
+            found[t] += shares_of(weight[j] * x[t], bias[j], rule) * r[t, j]
     return found
 
 
@@ -37,7 +41,7 @@ def through_norm(r: Array, x: Array, module: Any, rule: RuleName) -> Array:
         sigma = math.sqrt(x[t].var() + module.eps)
         for j in range(width):
             parts = gamma[j] * ((np.arange(width) == j) - 1 / width) * x[t] / sigma
-            found[t] += parts * r[t, j] / (parts.sum() + (0.0 if rule == "voita" else beta[j]))
+            found[t] += shares_of(parts, beta[j], rule) * r[t, j]
     return found
 
 

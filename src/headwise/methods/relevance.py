@@ -91,8 +91,12 @@ class RelevanceRounds:
         """The shares of the next examples: one backward pass per batch for all players."""
         index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
         on = np.ones((len(index), len(self.problem.players)), dtype=bool)
-        with propagating(self.problem.model, self.method.rule, self.method.epsilon):
-            found = self.engine.gradients(on, index)
+        try:
+            with propagating(self.problem.model, self.method.rule, self.method.epsilon):
+                found = self.engine.gradients(on, index)
+        except HeadwiseError as error:
+            remedy = "; if they are right, relevance is too large: use a larger epsilon or the rule 'cp'"
+            raise HeadwiseError(f"{error}{remedy if self.method.rule == 'voita' else ''}") from error
         shares = self._shares(found.gradients.numpy().astype(np.float64))
         return {**SampleSums.arrays(shares), "units": np.array(found.cost.units)}, len(index)
 
@@ -115,4 +119,5 @@ class RelevanceRounds:
         _, site = np.unique([name.rpartition(".")[0] for name in self.problem.players.names], return_inverse=True)
         member = site[:, None] == np.arange(site.max() + 1)  # (players, sites)
         total = (np.abs(relevance) @ member)[:, site]
-        return np.divide(relevance, total, out=np.zeros_like(relevance), where=total > 0)
+        found: Array = np.divide(relevance, total, out=np.zeros_like(relevance), where=total > 0)
+        return found
