@@ -52,7 +52,7 @@ class PlayerMask:
         return free._replace(model=heads.model, fingerprint=heads.fingerprint)
 
     def _replace(self, **changes: Any) -> Self:
-        return dataclasses.replace(cast(Any, self), **changes)
+        return cast(Self, dataclasses.replace(cast(Any, self), **changes))
 
     def _require(self, players: tuple[str, ...], kind: PlayerKind, fingerprint: str | None, model: str) -> None:
         if self.kind != kind or self.players != players:

@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_gates(
 def test_python_learns_the_same_gates(world: tuple[Path, Path], learned: Path) -> None:
     model, tokenizer = load(world[0])
     data = open_dataset(str(world[1]), "pos")
-    options = {"epochs": 4, "batch": 2, "learning_rate": 0.02, "held_out": 0.5}
+    options: dict[str, Any] = {"epochs": 4, "batch": 2, "learning_rate": 0.02, "held_out": 0.5}
     found = learn_gates(model, tokenizer, data, languages=["en", "sw"], progress=False, **options)
     assert list(found) == ["en", "sw"]
     for language, soft in found.items():

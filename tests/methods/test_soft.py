@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headwise import HeadwiseError, SoftMask, find_heads, fold
 from headwise.engine import ExampleSet, LocalEngine, kv_groups, players_of
 from headwise.games import LikelihoodGame
+from headwise.heads import PlayerKind
 from headwise.methods import Budget, Problem, find_method, run_method, score
 from headwise.methods.gate_training import Array
 from headwise.methods.soft import Soft, soft_mask, split_examples
@@ -64,7 +65,7 @@ def test_planted_scales_are_undone(seed: int) -> None:
 
 
 def test_gates_stay_1_if_nothing_is_better_on_held_out_examples() -> None:
-    problem = tiny_problem("xlm-roberta", LikelihoodGame(), examples=4)
+    problem = scaled_world([], examples=20)  # the best gates are 1
     found = run_method(Soft(learning_rate=200.0, epochs=3, batch=1), problem, Budget())
     assert set(found.scores.value) == {1.0}
     assert found.rounds.done
@@ -126,7 +127,7 @@ def test_a_path_of_penalties_starts_each_weight_where_the_one_before_ended() -> 
 
 
 def test_training_ends_after_epochs_without_better_gates() -> None:
-    problem = tiny_problem("xlm-roberta", LikelihoodGame(), examples=4)
+    problem = scaled_world([], examples=20)  # the best gates are 1
     rounds = run_method(Soft(learning_rate=200.0, patience=2, epochs=50, batch=1), problem, Budget()).rounds
     assert rounds.done
     assert "2 epochs" in rounds.status
@@ -167,7 +168,7 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(units: float, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["ffn", "layers"])
-def test_blocks_and_layers_have_gates_too(kind: str) -> None:
+def test_blocks_and_layers_have_gates_too(kind: PlayerKind) -> None:
     problem = tiny_problem("xlm-roberta", LikelihoodGame(), examples=6)
     problem = replace(problem, players=players_of(problem.heads, kind))
     soft = soft_mask(score(Soft(epochs=2, batch=2), problem, Budget()))
