@@ -1,6 +1,5 @@
 """`headwise refine` and `headwise prune`."""
 
-import dataclasses
 import json
 import shlex
 from pathlib import Path
@@ -185,10 +184,16 @@ def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repair
     """Print the rule, the removed heads, and the size of a shrunk model."""
     off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
     if as_json:
-        about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}
+        about: dict[str, Any] = {
+            "out": str(found.folder),
+            "export": found.kind.value,
+            "rule": rule,
+            "removed": len(off),
+            "of": total,
+        }
         about["baseline"] = "mean" if means else "zero"
         if repaired is not None:
-            about["repair"] = dataclasses.asdict(repaired)
+            about["repair"] = repaired.to_dict()
         typer.echo(json.dumps({**about, "heads": off, "parameters": {"before": before, "after": after}}))
         return
     typer.echo(f"{found.folder}: {found.kind.value}, {len(off)} of {total} {found.mask.kind} off")
