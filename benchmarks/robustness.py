@@ -29,6 +29,7 @@ from torch import nn
 
 import headwise as hw
 from headwise import HeadwiseError
+from headwise.data.examples import WordExample
 from headwise.engine import ExampleSet, players_from_groups
 from headwise.games import find_game
 from headwise.heads import find_heads
@@ -111,7 +112,8 @@ def make_problem(family: str, game: str, players: int) -> TableProblem:
 def checkpoint_problem(folder: str, game: str, players: int, texts: int) -> TableProblem:
     """A language model from a folder, on the first English sentences of the phrasebook."""
     examples = hw.open_dataset("phrasebook", task="pos").examples("en", "dev")[:texts]
-    rows = [{"text": " ".join(example.words), "language": "en", "split": "dev"} for example in examples]
+    sentences = [" ".join(example.words) for example in examples if isinstance(example, WordExample)]
+    rows = [{"text": sentence, "language": "en", "split": "dev"} for sentence in sentences]
     setting = make_setting(*hw.load(folder), hw.dataset(rows, task="lm"), "lm")
     return enumerate_game(setting.model, setting.encode(setting.dataset.examples("en", "dev")), game, players)
 

@@ -49,7 +49,7 @@ class MeanOutputs:
         >>> batch = TokenBatch({"input_ids": ids}, {"encoder": tokens}, torch.tensor([0]))
         >>> means = collect_means(model, [batch], language="en")
         >>> means, means.values["encoder.0"].shape
-        (MeanOutputs(2 heads and 1 feed-forward blocks, en), torch.Size([8]))
+        (MeanOutputs(2 heads and 1 feed-forward blocks, BertModel, en), torch.Size([8]))
     """
 
     values: Mapping[str, Tensor]

@@ -1,6 +1,7 @@
 """Least-squares repair: what redundant heads computed comes back, and no site gets worse."""
 
 import copy
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_shrunk_and_folded_models_get_the_same_repair() -> None:
         mask = random_mask(find_heads(model), 4, share=0.6)
         shrunk, folded = shrink(model, mask), fold(model, mask)
         for pruned in (shrunk, folded):
-            repair_sites(pruned, model, lambda batches=batches: batches)
+            repair_sites(pruned, model, functools.partial(list, batches))
         assert difference(outputs_of(shrunk, inputs), outputs_of(folded, inputs)) < 1e-4
 
 

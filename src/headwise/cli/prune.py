@@ -1,6 +1,5 @@
 """`headwise refine` and `headwise prune`."""
 
-import dataclasses
 import json
 import shlex
 from pathlib import Path
@@ -200,10 +199,16 @@ def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repair
     off, total, (before, after) = found.mask.off, len(found.mask.players), found.parameters
     gates = found.mask.gates if isinstance(found.mask, SoftMask) else ()
     if as_json:
-        about = {"out": str(found.folder), "export": found.kind.value, "rule": rule, "removed": len(off), "of": total}
+        about: dict[str, Any] = {
+            "out": str(found.folder),
+            "export": found.kind.value,
+            "rule": rule,
+            "removed": len(off),
+            "of": total,
+        }
         about["baseline"] = "mean" if means else "zero"
         if repaired is not None:
-            about["repair"] = dataclasses.asdict(repaired)
+            about["repair"] = repaired.to_dict()
         scaled = {"gates": dict(zip(found.mask.players, gates, strict=True))} if gates else {}
         typer.echo(json.dumps({**about, "heads": off, **scaled, "parameters": {"before": before, "after": after}}))
         return

@@ -1,5 +1,7 @@
 """Repair a pruned model on the examples of a language, and keep the repair only if the metric is not worse on them."""
 
+import dataclasses
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +35,13 @@ class Repaired:
     after: float
     kept: bool
     sites: tuple[SiteRepair, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data for JSON; an infinite strength, which changes only the bias, is `inf` as text."""
+        found = dataclasses.asdict(self)
+        for site in found["sites"]:
+            site["strength"] = "inf" if site["strength"] == math.inf else site["strength"]
+        return found
 
 
 def repair_model(pruned: Any, setting: Setting, examples: Sequence[Example], language: str = "") -> Repaired:
