@@ -18,7 +18,7 @@ from typing import cast
 
 import headwise as hw
 from headwise import HeadMask, HeadwiseError
-from headwise.data.folders import data_folder
+from headwise.data.folders import default_folder
 from headwise.engine.evaluation import MaskJudge
 from headwise.files import write_json
 from headwise.scoring import Setting, load_setting
@@ -96,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.tasks, options.seeds, options.epochs, options.out = "pos", "0", 2, options.out / "quick"
-    data = "phrasebook" if options.quick else data_folder()
+    data = "phrasebook" if options.quick else default_folder()
     if data is None:
         raise HeadwiseError("set HEADWISE_DATA to the data folder, or use --quick")
     rows = []

@@ -1,6 +1,6 @@
 """Layer-wise relevance propagation (Voita et al., 2019, appendix A): relevance of heads to the largest logit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -68,7 +68,8 @@ class RelevanceRounds:
 
     def __init__(self, method: Relevance, problem: Problem) -> None:
         self.method, self.problem = method, problem
-        self.engine = problem.engine(TopLogitGame())
+        # Nothing is removed, so the baseline of removed heads does not matter.
+        self.engine = replace(problem, baseline=None).engine(TopLogitGame())
         self.sums = SampleSums.start(len(problem.players))
 
     @property
