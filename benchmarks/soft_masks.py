@@ -114,8 +114,9 @@ def main() -> None:
                 row = Row(**json.loads(file.read_text(encoding="utf-8")))
                 rows.append(row)
                 print(
-                    f"{task} {language}, seed {seed}: {row.base:.2f} {row.gain:+.2f} ({row.low:+.2f} to {row.high:+.2f}), "
-                    f"gates {row.gates[0]:.2f} to {row.gates[1]:.2f}, {row.minutes:.1f} min",
+                    f"{task} {language}, seed {seed}: {row.base:.2f} {row.gain:+.2f} "
+                    f"({row.low:+.2f} to {row.high:+.2f}), {row.gates[0]:.2f} to {row.gates[1]:.2f}, "
+                    f"{row.minutes:.1f} min",
                     flush=True,
                 )
     print(json.dumps(summary(rows)))

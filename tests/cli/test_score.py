@@ -126,7 +126,7 @@ def test_the_default_folder_is_named_and_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, *world, "--limit", 2, "--error-rate", 0.05, "--json") == 0
+    assert run(monkeypatch, *world, "--limit", 2, "--option", "error_rate=0.05", "--json") == 0
     out = shown(capsys)["out"]
     assert out.startswith("runs/")
     assert out.endswith("-pos-stars")
@@ -227,6 +227,9 @@ def test_errors_are_one_line(
         (("--data", tmp_path / "nowhere"), "no such file or folder"),
         (("--task", "nli"), "nli"),
         (("--method", "gradient-screen", "--error-rate", 0.1), "has no option 'error_rate'"),
+        (("--option", "rule"), "--option: rule: must be NAME=VALUE"),
+        (("--option", "rule=voita"), "the method 'stars' has no option 'rule'"),
+        (("--method", "relevance", "--option", "rule=guess"), "'guess'"),
         (("--budget", "inf"), "--budget: must be a finite number, not inf"),
         (("--budget", 1), "--budget: 1 units do not cover the first round"),
         (("--out", "/proc/nowhere/run"), "cannot be written"),

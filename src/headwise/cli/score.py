@@ -14,6 +14,7 @@ from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCo
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
+from headwise.errors import FieldError, HeadwiseError
 from headwise.games import GAMES
 from headwise.methods import METHODS
 
@@ -70,6 +71,12 @@ def score_command(
             "--confidence", help="Bounds for the decisions of stars: asymptotic, or betting (strict, slower)."
         ),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of the method, such as rule=voita; may be repeated."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Maximum number of examples per language.")
@@ -88,7 +95,8 @@ def score_command(
 
     The same command resumes an interrupted run; with a larger budget it extends a finished run.
     """
-    options = (("error_rate", error_rate), ("confidence", confidence))
+    named = {"error_rate": error_rate, "confidence": confidence}
+    options = {name: value for name, value in named.items() if value is not None} | _options(option or ())
     with show_resumable("scoring", "units", seconds) as advance:
         from headwise.scoring import ScoringPlan, run_scoring
 
@@ -99,7 +107,7 @@ def score_command(
             languages=languages,
             split=split,
             method=method,
-            options={name: value for name, value in options if value is not None},
+            options=options,
             budget=budget,
             game=game,
             estimand=estimand,
@@ -118,6 +126,16 @@ def score_command(
         typer.echo(json.dumps(_as_json(found)))
     else:
         _print_scores(found)
+
+
+def _options(texts: Sequence[str]) -> dict[str, Any]:
+    """The options of the method that are given as NAME=VALUE."""
+    from headwise.support.typed import read_assignment
+
+    try:
+        return dict(map(read_assignment, texts))
+    except HeadwiseError as error:
+        raise FieldError("option", str(error)) from None
 
 
 def compare_command(one: RunFolder, other: RunFolder, as_json: AsJson = False) -> None:

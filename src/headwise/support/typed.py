@@ -56,6 +56,26 @@ def read_yaml(path: str | PathLike[str]) -> dict[str, Any]:
     return found
 
 
+def read_assignment(text: str) -> tuple[str, Any]:
+    """The name and the value of NAME=VALUE, with a value in YAML.
+
+    Raises:
+        HeadwiseError: There is no name or no `=`, or the value is not YAML.
+
+    Example:
+        >>> read_assignment("lam=0.01"), read_assignment("rule=voita"), read_assignment("l1=[0.1, 0]")
+        (('lam', 0.01), ('rule', 'voita'), ('l1', [0.1, 0]))
+    """
+    name, found, value = text.partition("=")
+    yaml = importlib.import_module("yaml")
+    if not found or not name:
+        raise HeadwiseError(f"{text}: must be NAME=VALUE")
+    try:
+        return name, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise HeadwiseError(f"{text}: not YAML after '=': {getattr(error, 'problem', error)}") from None
+
+
 def check_fields(
     values: Mapping[str, Any],
     kinds: Sequence[type[Any]],

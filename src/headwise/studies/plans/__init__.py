@@ -1,7 +1,6 @@
 """Plans of studies: YAML files of the package or of the user."""
 
 import dataclasses
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from headwise.errors import HeadwiseError
 from headwise.scoring import ScoringPlan
 from headwise.studies.kinds import KINDS
 from headwise.studies.plan_files import FOLDER, plan_names
-from headwise.support.typed import check_fields, read_yaml
+from headwise.support.typed import check_fields, read_assignment, read_yaml
 
 
 def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
@@ -43,15 +42,10 @@ def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
 
 def _read_change(text: str) -> tuple[str, Any]:
     """The field and the value of a change."""
-    field, found, value = text.partition("=")
-    yaml = importlib.import_module("yaml")
-    try:
-        read = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise HeadwiseError(f"{text}: not YAML after '=': {getattr(error, 'problem', error)}") from None
+    field, found, _ = text.partition("=")
     if not found or not field or field == "study":
         raise HeadwiseError(f"{text}: a change is FIELD=VALUE, with a field of the plan, such as budget=500")
-    return field, read
+    return read_assignment(text)
 
 
 def _checked(path: Path, plan: dict[str, Any], changed: Mapping[str, str]) -> Any:
