@@ -22,7 +22,6 @@ after an interruption, and more scorers, languages or seeds add to it.
 """
 
 import argparse
-import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from benchmarks.curves import Array, PruningCurve, draw_curves, mean_area, measu
 from benchmarks.shapley import KNOWN, numbers
 from benchmarks.truths import Truth, find_truth, pooled, truth_of
 from headwise import HeadScores, HeadwiseError
+from headwise.architectures import BASELINES
 from headwise.engine import EngineSettings
 from headwise.engine.evaluation import MaskJudge
 from headwise.methods import METHODS, Budget, MethodRun, Problem, find_method, method_class, run_method
@@ -50,13 +50,13 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "tmab": {"tmab": {"sample": 32}},
     "screened": {"screened": {}, "screened, by sensitivity": {"by": "sensitive"}},
     "gradient": {"gradient": {}, "gradient, of gates": {"of": "gate"}},
+    "relevance": {f"relevance, {rule}": {"rule": rule} for rule in ("cp", "attnlrp", "voita")},
+    "layers": {f"layers, {pattern}": {"pattern": pattern} for pattern in ("top", "bottom")},
 }
 #: Seeds of random rankings, which differ more than those of other scorers.
 RANDOM_SEEDS = (0, 1, 2, 3, 4)
 #: Seeds of the runs of stars that give the true values, not used for anything else.
 TRUTH_SEEDS = (101, 102)
-#: What can replace the output of a head that is off.
-BASELINES = ("zero", "mean") if any(each.name == "baseline" for each in dataclasses.fields(ScoringPlan)) else ("zero",)
 QUICK = ("stars", "gradient", "michel", "random")
 
 
