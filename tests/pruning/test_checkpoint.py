@@ -8,9 +8,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from headwise import HeadwiseError, find_heads, load_pruned, save_pruned, shrink
+from headwise import HeadMask, HeadwiseError, find_heads, load_pruned, save_pruned, shrink
 from headwise.errors import CheckpointError
 from tests.families import BY_NAME, Case, difference, inputs_for, outputs_of, uneven_mask
 
@@ -61,6 +61,19 @@ def test_it_loads_in_another_dtype_and_implementation(case: Case, tmp_path: Path
     again = load_pruned(tmp_path / "half", dtype=torch.float32)
     assert {parameter.dtype for parameter in again.parameters()} == {torch.float32}
     assert difference(outputs_of(again, inputs_for(case)), expected) < 0.2
+
+
+def test_an_encoder_without_a_pooler_comes_back_without_it(tmp_path: Path) -> None:
+    config = BertConfig(
+        vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )  # fmt: skip
+    model = BertModel(config, add_pooling_layer=False).eval()
+    small = shrink(model, HeadMask.without(find_heads(model), ["encoder.0.1"]))
+    save_pruned(small, tmp_path / "small")
+    loaded = load_pruned(tmp_path / "small")
+    tokens = torch.tensor([[1, 2, 3]])
+    assert loaded.pooler is None
+    assert torch.equal(loaded(tokens).last_hidden_state, small(tokens).last_hidden_state)
 
 
 def test_what_t5_keeps_in_float32_stays_there(tmp_path: Path) -> None:

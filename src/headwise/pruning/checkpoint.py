@@ -123,6 +123,8 @@ def load_pruned(
     saved = next((tensor.dtype for tensor in state.values() if tensor.is_floating_point()), torch.float32)
     model = _build(folder, manifest, attn_implementation, wanted or saved)
     add_biases(model, state)
+    if not any(name.startswith("pooler.") for name in state) and getattr(model, "pooler", None) is not None:
+        model.pooler = None  # as with add_pooling_layer=False, which a config does not record
     _load_weights(model, folder, manifest, _cast(state, model, wanted))
     if model.can_generate() and (folder / "generation_config.json").exists():
         model.generation_config = GenerationConfig.from_pretrained(folder)
