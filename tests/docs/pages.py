@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 _ONLY_COMPILED = "<!-- only compiled:"
 _BLOCK = re.compile(r"(?P<before>[^\n]*)\n```python\n(?P<code>.*?)\n```", re.DOTALL)
 #: What makes the work of examples small: they show what a user would choose.
-_SMALL = {r"budget=[\d_]+": "budget=60", r"rounds=\d+": "rounds=1, examples=16"}
+_SMALL = {r"budget=[\d_]+": "budget=120", r"rounds=\d+": "rounds=1, examples=16"}
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ def test_runs_without_what_is_wanted_are_named(world: ScoringPlan, tmp_path: Pat
     for mask, language in ((None, None), (Path("m.json"), "en")):
         with pytest.raises(HeadwiseError, match="give a model and --mask, or a run folder and --language"):
             choose_mask("model", mask, language=language)
-    with pytest.raises(HeadwiseError, match="rule: one of likely, harmful, refined, not 'best'"):
+    with pytest.raises(HeadwiseError, match="rule: one of likely, harmful, refined, soft, not 'best'"):
         choose_mask(tmp_path / "en", language="en", rule="best")
 
 
