@@ -34,7 +34,8 @@ from headwise.studies import TargetedPlan
 import headwise.studies as studies
 asked = json.loads(sys.argv[1])
 scoring = ScoringPlan("e5-small-pos", "pos", "phrasebook", asked["languages"], budget=asked["budget"],
-                      estimand="truncated", limit=asked["limit"], method="permutation")
+                      estimand="truncated", limit=asked["limit"], method="permutation",
+                      options={"walks": 2})
 plan = TargetedPlan(scoring, refine=asked["refine"], refine_examples=asked["refine_examples"],
                     randoms=asked["randoms"], resamples=1000)
 run = getattr(studies, "run_targeted", None) or studies.run_study
