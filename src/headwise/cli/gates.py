@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.architectures import PLAYERS
-from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
+from headwise.cli.options import (
+    AsJson,
+    Bfloat16,
+    Device,
+    Dtype,
+    Limit,
+    ModelName,
+    Seconds,
+    Seed,
+    Split,
+    TrustRemoteCode,
+    Units,
+    show_device,
+)
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
@@ -23,7 +36,7 @@ def gates_command(
     task: TaskName,
     data: Data,
     languages: Languages = "all",
-    split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "dev",
+    split: Split = "dev",
     l1: Annotated[
         str | None,
         typer.Option(
@@ -41,24 +54,13 @@ def gates_command(
     ] = None,
     smallest: Annotated[float | None, typer.Option("--smallest", help="The smallest gate.")] = None,
     largest: Annotated[float | None, typer.Option("--largest", help="The largest gate.")] = None,
-    budget: Annotated[
-        float,
-        typer.Option(
-            "--budget", min=1, help="Maximum number of passes of one example through the model, per language."
-        ),
-    ] = 60_000,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="Maximum time in seconds, for all languages together.")
-    ] = None,
+    budget: Units = 60_000,
+    seconds: Seconds = None,
     players: Annotated[str, typer.Option("--players", help=f"What to gate: one of {', '.join(PLAYERS)}.")] = "heads",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Maximum number of examples per language.")
-    ] = None,
+    seed: Seed = 0,
+    limit: Limit = None,
     piece: Pieces = "text",
-    bfloat16: Annotated[
-        bool, typer.Option("--bfloat16", help="Compute in bfloat16, which is faster on hardware that supports it.")
-    ] = False,
+    bfloat16: Bfloat16 = False,
     device: Device = "auto",
     dtype: Dtype = "float32",
     out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/MODEL-TASK-soft]")] = None,

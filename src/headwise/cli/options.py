@@ -13,6 +13,19 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps; a
 Dtype = Annotated[
     str, typer.Option("--dtype", help="Type of the weights: float32, bfloat16, float16, or auto (as they were saved).")
 ]
+Split = Annotated[str, typer.Option("--split", help="Split of the data.")]
+Units = Annotated[
+    float,
+    typer.Option("--budget", min=1, help="Maximum number of passes of one example through the model, per language."),
+]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=0, help="Maximum time in seconds, for all languages together.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random draws.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of examples per language.")]
+Bfloat16 = Annotated[
+    bool, typer.Option("--bfloat16", help="Compute in bfloat16, which is faster on hardware that supports it.")
+]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 

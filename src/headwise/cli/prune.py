@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, TrustRemoteCode
+from headwise.cli.options import AsJson, Seed, TrustRemoteCode
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.errors import HeadwiseError
@@ -41,7 +41,7 @@ def refine_command(
         int, typer.Option("--width", min=1, help="Maximum number of heads changed in the first step.")
     ] = 8,
     examples: Annotated[int, typer.Option("--examples", min=2, help="Maximum number of examples per language.")] = 512,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -156,13 +156,7 @@ def prune_command(
             "--likely, --harmful, --refined and --soft are different ways to choose heads: give one of them"
         )
     choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
-    if repair and (mask is not None or kind is ExportKind.mask):
-        raise HeadwiseError(
-            "--repair needs the examples of a run and writes weights: give a run folder and --language, and "
-            "--export shrunk or folded"
-        )
-    if means is not None and mask is None:
-        raise HeadwiseError("--means is for --mask: a run has its own mean outputs, which are used without it")
+    _check_options(mask, means, repair, kind)
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
     kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
@@ -182,6 +176,17 @@ def prune_command(
 
     found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
     _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)
+
+
+def _check_options(mask: Path | None, means: Path | None, repair: bool, kind: ExportKind | None) -> None:
+    """Raise an error for options that do not fit each other."""
+    if repair and (mask is not None or kind is ExportKind.mask):
+        raise HeadwiseError(
+            "--repair needs the examples of a run and writes weights: give a run folder and --language, and "
+            "--export shrunk or folded"
+        )
+    if means is not None and mask is None:
+        raise HeadwiseError("--means is for --mask: a run has its own mean outputs, which are used without it")
 
 
 def _models(name: str) -> dict[str, Path]:

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.architectures import BASELINES, PLAYERS
-from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
+from headwise.cli.options import (
+    AsJson,
+    Bfloat16,
+    Device,
+    Dtype,
+    Limit,
+    ModelName,
+    Seconds,
+    Seed,
+    Split,
+    TrustRemoteCode,
+    Units,
+    show_device,
+)
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data, Languages, Pieces, TaskName
@@ -37,17 +50,10 @@ def score_command(
     task: TaskName,
     data: Data,
     languages: Languages = "all",
-    split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "dev",
+    split: Split = "dev",
     method: Annotated[str, typer.Option("--method", help=f"Scoring method: one of {', '.join(METHODS)}.")] = "stars",
-    budget: Annotated[
-        float,
-        typer.Option(
-            "--budget", min=1, help="Maximum number of passes of one example through the model, per language."
-        ),
-    ] = 60_000,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="Maximum time in seconds, for all languages together.")
-    ] = None,
+    budget: Units = 60_000,
+    seconds: Seconds = None,
     game: Annotated[
         str, typer.Option("--game", help=f"Value of an example: one of {', '.join(GAMES)}.")
     ] = "probability",
@@ -77,14 +83,10 @@ def score_command(
             "--option", metavar="NAME=VALUE", help="An option of the method, such as rule=voita; may be repeated."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Maximum number of examples per language.")
-    ] = None,
+    seed: Seed = 0,
+    limit: Limit = None,
     piece: Pieces = "text",
-    bfloat16: Annotated[
-        bool, typer.Option("--bfloat16", help="Compute in bfloat16, which is faster on hardware that supports it.")
-    ] = False,
+    bfloat16: Bfloat16 = False,
     device: Device = "auto",
     dtype: Dtype = "float32",
     out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/MODEL-TASK-METHOD]")] = None,

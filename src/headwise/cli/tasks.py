@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, Device, Dtype, ModelName, TrustRemoteCode, show_device
+from headwise.cli.options import AsJson, Device, Dtype, ModelName, Split, TrustRemoteCode, show_device
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
@@ -58,7 +58,7 @@ def evaluate_command(
     task: TaskName,
     data: Data,
     languages: Languages = "all",
-    split: Annotated[str, typer.Option("--split", help="Split of the data.")] = "test",
+    split: Split = "test",
     mask: MaskFile = None,
     means: Annotated[
         Path | None, typer.Option("--means", help="Mean outputs that replace the heads that are off in the mask.")

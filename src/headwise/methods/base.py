@@ -95,6 +95,23 @@ class Problem:
         return self.estimand.smallest(len(self.players))
 
 
+def require_mean_game(problem: Problem, instead: str = "probability") -> None:
+    """Check that the game of a problem has a value on single examples.
+
+    Args:
+        problem: The problem.
+        instead: The game or method to use otherwise.
+
+    Raises:
+        HeadwiseError: The game is not a mean over examples.
+    """
+    if problem.game.statistics > 1:
+        raise HeadwiseError(
+            f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
+            f"use {instead!r}"
+        )
+
+
 @dataclass(frozen=True)
 class Budget:
     """The budget of a method.

@@ -17,13 +17,13 @@ from headwise.engine.weight_gradients import WEIGHT_UNITS, head_weight_gradients
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.example_pass import ExamplePass
 from headwise.methods.head_scores import UNDECIDED, make_scores
-from headwise.methods.moments import SampleSums
+from headwise.methods.moments import Norm, SampleSums, layer_norms
 from headwise.scores import HeadScores
 
 Array = NDArray[np.float64]
 Of = Literal["parameters", "gate"]
-Norm = Literal["l1", "l2", "none"]
 
 
 @dataclass(frozen=True)
@@ -74,40 +74,24 @@ class Gradient:
         return GradientRounds(self, problem)
 
 
-class GradientRounds:
+class GradientRounds(ExamplePass):
     """One pass over the examples."""
 
     def __init__(self, method: Gradient, problem: Problem) -> None:
-        self.method, self.problem = method, problem
-        self.engine = problem.engine(LikelihoodGame())
-        self.sums = SampleSums.start(len(problem.players))
-
-    @property
-    def done(self) -> bool:
-        """Whether every example was processed."""
-        return self.sums.count >= len(self.problem.examples)
+        super().__init__(problem, problem.engine(LikelihoodGame()), method.examples)
+        self.method = method
 
     @property
     def next_units(self) -> float:
         """Maximum cost: a forward and a backward pass for each example, and the gradients of weights."""
-        rows = min(self.method.examples, len(self.problem.examples) - self.sums.count)
-        return WEIGHT_UNITS * rows if self.method.of == "parameters" else self.engine.most_units(rows, gradients=True)
-
-    @property
-    def status(self) -> str:
-        """Number of examples so far."""
-        return f"{self.sums.count} examples"
+        return WEIGHT_UNITS * self.next_examples if self.method.of == "parameters" else super().next_units
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The gradients of the next examples."""
-        index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
+        index = self.index(first_draw)
         found = self._gradients(index)
         size = np.abs(found.gradients.numpy().astype(np.float64))  # (examples, players)
         return {**SampleSums.arrays(size), "units": np.array(found.cost.units)}, len(index)
-
-    def absorb(self, arrays: Arrays) -> None:
-        """Add a round's sums."""
-        self.sums = self.sums.add(arrays)
 
     def scores(self, units: float, seed: int) -> HeadScores:
         """Normalised and scaled gradients, without decisions.
@@ -119,28 +103,13 @@ class GradientRounds:
         low, width = shares.min(), np.ptp(shares) or 1.0
         return make_scores(
             self.problem, self.method, (shares - low) / width, self.sums.stderr / norms / width,
-            np.full(n, self.sums.count), UNDECIDED * n, units, seed, confidence="none: unsigned",
+            self.counts, UNDECIDED * n, units, seed, confidence="none: unsigned",
             estimand="sensitivity",
         )  # fmt: skip
 
     def _gradients(self, index: NDArray[np.int64]) -> Gradients:
         if self.method.of == "gate":
-            return self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
+            return self.engine.gradients(self.all_on(index), index)
         if not isinstance(self.engine, LocalEngine):
             raise HeadwiseError("gradient with of='parameters' runs on the local engine only: use of='gate'")
         return head_weight_gradients(self.engine, index)
-
-
-def layer_norms(names: tuple[str, ...], values: Array, norm: Norm) -> Array:
-    """The norm of the values in each player's layer, (players,); 1 for a layer in which all values are 0.
-
-    Example:
-        >>> layer_norms(("encoder.0.0", "encoder.0.1", "encoder.1.0"), np.array([3.0, 4.0, 0.0]), "l2").tolist()
-        [5.0, 5.0, 1.0]
-    """
-    if norm == "none":
-        return np.ones(len(values))
-    layers, place = np.unique([name.rpartition(".")[0] for name in names], return_inverse=True)
-    power = 1 if norm == "l1" else 2
-    totals = np.bincount(place, np.abs(values) ** power, len(layers)) ** (1 / power)  # (layers,)
-    return np.asarray(np.where(totals > 0, totals, 1.0)[place])

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwise.engine.players import depths_of
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Arrays, Problem
-from headwise.methods.head_scores import UNDECIDED, make_scores
-from headwise.scores import HeadScores
+from headwise.heads import HeadMap
+from headwise.methods.base import Problem
+from headwise.methods.fixed_ranking import FixedRanking
 
 Pattern = Literal["top", "middle", "bottom", "odd", "even", "consecutive"]
 
@@ -42,58 +43,23 @@ class Layers:
         if self.pattern not in get_args(Pattern):
             raise HeadwiseError(f"pattern must be one of {', '.join(get_args(Pattern))}, not {self.pattern!r}")
 
-    def start(self, problem: Problem, seed: int) -> "LayersRounds":  # noqa: ARG002 - nothing is drawn
+    def start(self, problem: Problem, seed: int) -> FixedRanking:  # noqa: ARG002 - nothing is drawn
         """Start the method on a problem."""
-        return LayersRounds(self, problem)
+        values = layer_ranks(problem.heads, self.pattern)[depths_of(problem.heads, problem.players)]
+        return FixedRanking(self, problem, values, ("none: a pattern", f"layers({self.pattern})"))
 
 
-class LayersRounds:
-    """The state of the method, which has one round."""
-
-    def __init__(self, method: Layers, problem: Problem) -> None:
-        self.method, self.problem = method, problem
-        self.value: Arrays | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether the layers are ranked."""
-        return self.value is not None
-
-    @property
-    def next_units(self) -> float:
-        """0: the model is not used."""
-        return 0.0
-
-    @property
-    def status(self) -> str:
-        """The constant `ranked`."""
-        return "ranked"
-
-    def draw(self, first_draw: int) -> tuple[Arrays, int]:  # noqa: ARG002 - nothing is drawn
-        """The values of all players."""
-        blocks = self.problem.heads.layers
-        places: dict[tuple[str, int], float] = {}
-        for stack in {block.stack: None for block in blocks}:
-            numbers = sorted(block.layer for block in blocks if block.stack == stack)
-            order = layer_order(self.method.pattern, len(numbers))
-            places |= {(stack, numbers[layer]): place / len(order) for place, layer in enumerate(order)}
-        # Layers of an encoder and a decoder take turns; at the same place, the encoder's layer is first.
-        order_of_all = sorted(range(len(blocks)), key=lambda each: places[blocks[each].stack, blocks[each].layer])
-        rank = np.argsort(order_of_all).astype(np.float64)  # (layers,)
-        return {"value": rank[depths_of(self.problem.heads, self.problem.players)], "units": np.array(0.0)}, 1
-
-    def absorb(self, arrays: Arrays) -> None:
-        """Add the values."""
-        self.value = arrays
-
-    def scores(self, units: float, seed: int) -> HeadScores:
-        """The values, without decisions."""
-        n = len(self.problem.players)
-        value = np.full(n, np.nan) if self.value is None else self.value["value"]
-        return make_scores(
-            self.problem, self.method, value, np.full(n, np.nan), np.zeros(n), UNDECIDED * n, units, seed,
-            confidence="none: a pattern", estimand=f"layers({self.method.pattern})",
-        )  # fmt: skip
+def layer_ranks(heads: HeadMap, pattern: Pattern) -> NDArray[np.float64]:
+    """The place of every layer in the order of a pattern, (layers,)."""
+    places: dict[tuple[str, int], float] = {}
+    for stack in {block.stack: None for block in heads.layers}:
+        numbers = sorted(block.layer for block in heads.layers if block.stack == stack)
+        order = layer_order(pattern, len(numbers))
+        places |= {(stack, numbers[layer]): place / len(order) for place, layer in enumerate(order)}
+    # Layers of an encoder and a decoder take turns; at the same place, the encoder's layer is first.
+    blocks = heads.layers
+    order_of_all = sorted(range(len(blocks)), key=lambda each: places[blocks[each].stack, blocks[each].layer])
+    return np.argsort(order_of_all).astype(np.float64)
 
 
 def layer_order(pattern: Pattern, layers: int) -> list[int]:

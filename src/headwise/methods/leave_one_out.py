@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Problem, require_mean_game
+from headwise.methods.example_pass import ExamplePass
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import SampleSums
 from headwise.scores import HeadScores
@@ -58,42 +59,27 @@ class LeaveOneOut:
         Raises:
             HeadwiseError: The game is not a mean over examples.
         """
-        if problem.game.statistics > 1:
-            raise HeadwiseError(
-                f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
-                "use 'probability'"
-            )
+        require_mean_game(problem)
         return LeaveOneOutRounds(self, problem, seed)
 
 
-class LeaveOneOutRounds:
+class LeaveOneOutRounds(ExamplePass):
     """One pass over the examples; all players are removed in turn from each."""
 
     def __init__(self, method: LeaveOneOut, problem: Problem, seed: int) -> None:
-        self.method, self.problem = method, problem
-        self.engine = problem.engine()
-        self.sums = SampleSums.start(len(problem.players))
+        super().__init__(problem, problem.engine(), method.examples)
+        self.method = method
         self.cubes = np.zeros(len(problem.players))
         self.order: NDArray[np.int64] = np.argsort(
             Draws(seed, "leave-one-out").uniform(0, 1, len(problem.examples))[0], kind="stable"
         )
 
     @property
-    def done(self) -> bool:
-        """Whether every example was used."""
-        return self.sums.count >= len(self.problem.examples)
-
-    @property
     def next_units(self) -> float:
         """Maximum cost of the next round: the full model and one flip of each player for every example."""
-        count = min(self.method.examples, len(self.order) - self.sums.count)
+        count = self.next_examples
         rows = count * (len(self.problem.players) + 1)
         return self.engine.most_units(rows, shared=count * (1 + float(self.engine.flip_units.sum())))
-
-    @property
-    def status(self) -> str:
-        """Number of examples so far."""
-        return f"{self.sums.count} examples"
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The differences of the next examples."""
@@ -106,7 +92,7 @@ class LeaveOneOutRounds:
 
     def absorb(self, arrays: Arrays) -> None:
         """Add a round's sums."""
-        self.sums = self.sums.add(arrays)
+        super().absorb(arrays)
         self.cubes = self.cubes + arrays["cubes"]
 
     def scores(self, units: float, seed: int) -> HeadScores:
@@ -114,7 +100,7 @@ class LeaveOneOutRounds:
         n = len(self.problem.players)
         decisions = decide_means(self.sums, self.cubes, self.method.error_rate) if self.done else UNDECIDED * n
         return make_scores(
-            self.problem, self.method, self.sums.mean, self.sums.stderr, np.full(n, self.sums.count), decisions, units,
+            self.problem, self.method, self.sums.mean, self.sums.stderr, self.counts, decisions, units,
             seed, self.method.error_rate, "holm", estimand="leave-one-out",
         )  # fmt: skip
 

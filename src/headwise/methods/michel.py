@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.example_pass import ExamplePass
 from headwise.methods.head_scores import UNDECIDED, make_scores
-from headwise.methods.moments import SampleSums
+from headwise.methods.moments import SampleSums, layer_norms
 from headwise.scores import HeadScores
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,51 +44,25 @@ class Michel:
         return MichelRounds(self, problem)
 
 
-class MichelRounds:
+class MichelRounds(ExamplePass):
     """One pass over the examples."""
 
     def __init__(self, method: Michel, problem: Problem) -> None:
-        self.method, self.problem = method, problem
-        self.engine = problem.engine(LikelihoodGame())
-        self.sums = SampleSums.start(len(problem.players))
-
-    @property
-    def done(self) -> bool:
-        """Whether every example was processed."""
-        return self.sums.count >= len(self.problem.examples)
-
-    @property
-    def next_units(self) -> float:
-        """Maximum cost: a forward and a backward pass for each example."""
-        remaining = len(self.problem.examples) - self.sums.count
-        return self.engine.most_units(min(self.method.examples, remaining), gradients=True)
-
-    @property
-    def status(self) -> str:
-        """Number of examples so far."""
-        return f"{self.sums.count} examples"
+        super().__init__(problem, problem.engine(LikelihoodGame()), method.examples)
+        self.method = method
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The gradients of the next examples."""
-        index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
-        found = self.engine.gradients(np.ones((len(index), len(self.problem.players)), dtype=bool), index)
+        index = self.index(first_draw)
+        found = self.engine.gradients(self.all_on(index), index)
         size = np.abs(found.gradients.numpy().astype(np.float64))  # (examples, players)
         return {**SampleSums.arrays(size), "units": np.array(found.cost.units)}, len(index)
 
-    def absorb(self, arrays: Arrays) -> None:
-        """Add a round's sums."""
-        self.sums = self.sums.add(arrays)
-
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean absolute gradients, without decisions."""
-        n, mean, stderr = len(self.problem.players), self.sums.mean, self.sums.stderr
-        scale = self._norms(mean) if self.method.normalise else np.ones(n)
+        names, mean, stderr = self.problem.players.names, self.sums.mean, self.sums.stderr
+        scale = layer_norms(names, mean, "l2") if self.method.normalise else np.ones(len(names))
         return make_scores(
-            self.problem, self.method, mean / scale, stderr / scale, np.full(n, self.sums.count), UNDECIDED * n, units,
-            seed, confidence="none: unsigned", estimand="sensitivity",
+            self.problem, self.method, mean / scale, stderr / scale, self.counts, UNDECIDED * len(names), units, seed,
+            confidence="none: unsigned", estimand="sensitivity",
         )  # fmt: skip
-
-    def _norms(self, mean: Array) -> Array:
-        """The L2 norm of each player's layer, (players,)."""
-        layer = np.array([name.rpartition(".")[0] for name in self.problem.players.names])
-        return np.array([np.linalg.norm(mean[layer == each]) or 1.0 for each in layer])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from headwise.stats import EmpiricalBernstein
 
 Array = NDArray[np.float64]
+#: How values are normalised within a layer.
+Norm = Literal["l1", "l2", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,3 +67,18 @@ def mean_and_error(moments: EmpiricalBernstein) -> tuple[Array, Array]:
     mean = np.where(count > 0, moments.mean, np.nan)
     variance = np.divide(moments.squares, count - 1, out=np.full(len(count), np.nan), where=count > 1)
     return mean, np.sqrt(variance / np.maximum(count, 1))
+
+
+def layer_norms(names: tuple[str, ...], values: Array, norm: Norm) -> Array:
+    """The norm of the values in each player's layer, (players,); 1 for a layer in which all values are 0.
+
+    Example:
+        >>> layer_norms(("encoder.0.0", "encoder.0.1", "encoder.1.0"), np.array([3.0, 4.0, 0.0]), "l2").tolist()
+        [5.0, 5.0, 1.0]
+    """
+    if norm == "none":
+        return np.ones(len(values))
+    layers, place = np.unique([name.rpartition(".")[0] for name in names], return_inverse=True)
+    power = 1 if norm == "l1" else 2
+    totals = np.bincount(place, np.abs(values) ** power, len(layers)) ** (1 / power)  # (layers,)
+    return np.asarray(np.where(totals > 0, totals, 1.0)[place])

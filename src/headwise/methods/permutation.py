@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Problem, require_mean_game
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import mean_and_error
 from headwise.scores import HeadScores
@@ -58,11 +58,7 @@ class Permutation:
         Raises:
             HeadwiseError: The game is not a mean over examples.
         """
-        if problem.game.statistics > 1:
-            raise HeadwiseError(
-                f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
-                "use 'tmab'"
-            )
+        require_mean_game(problem, instead="tmab")
         return PermutationRounds(self, problem, seed)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from headwise.errors import HeadwiseError
 from headwise.games import TopLogitGame
 from headwise.methods.base import Arrays, Problem
+from headwise.methods.example_pass import ExamplePass
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import SampleSums
 from headwise.propagation import RuleName, check_propagation, propagating
@@ -63,53 +64,32 @@ class Relevance:
         return RelevanceRounds(self, problem)
 
 
-class RelevanceRounds:
+class RelevanceRounds(ExamplePass):
     """One pass over the examples."""
 
     def __init__(self, method: Relevance, problem: Problem) -> None:
-        self.method, self.problem = method, problem
         # Nothing is removed, so the baseline of removed heads does not matter.
-        self.engine = replace(problem, baseline=None).engine(TopLogitGame())
-        self.sums = SampleSums.start(len(problem.players))
-
-    @property
-    def done(self) -> bool:
-        """Whether every example was processed."""
-        return self.sums.count >= len(self.problem.examples)
-
-    @property
-    def next_units(self) -> float:
-        """Maximum cost: a forward and a backward pass for each example."""
-        remaining = len(self.problem.examples) - self.sums.count
-        return self.engine.most_units(min(self.method.examples, remaining), gradients=True)
-
-    @property
-    def status(self) -> str:
-        """Number of examples so far."""
-        return f"{self.sums.count} examples"
+        engine = replace(problem, baseline=None).engine(TopLogitGame())
+        super().__init__(problem, engine, method.examples)
+        self.method = method
 
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """The shares of the next examples: one backward pass per batch for all players."""
-        index = np.arange(first_draw, min(first_draw + self.method.examples, len(self.problem.examples)))
-        on = np.ones((len(index), len(self.problem.players)), dtype=bool)
+        index = self.index(first_draw)
         try:
             with propagating(self.problem.model, self.method.rule, self.method.epsilon):
-                found = self.engine.gradients(on, index)
+                found = self.engine.gradients(self.all_on(index), index)
         except HeadwiseError as error:
             remedy = "; if they are right, relevance is too large: use a larger epsilon or the rule 'cp'"
             raise HeadwiseError(f"{error}{remedy if self.method.rule == 'voita' else ''}") from error
         shares = self._shares(found.gradients.numpy().astype(np.float64))
         return {**SampleSums.arrays(shares), "units": np.array(found.cost.units)}, len(index)
 
-    def absorb(self, arrays: Arrays) -> None:
-        """Add a round's sums."""
-        self.sums = self.sums.add(arrays)
-
     def scores(self, units: float, seed: int) -> HeadScores:
         """Mean shares, without decisions."""
         n = len(self.problem.players)
         return make_scores(
-            self.problem, self.method, self.sums.mean, self.sums.stderr, np.full(n, self.sums.count), UNDECIDED * n,
+            self.problem, self.method, self.sums.mean, self.sums.stderr, self.counts, UNDECIDED * n,
             units, seed, confidence="none: unsigned", estimand=f"relevance ({self.method.rule})",
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.games.pair import PairGame
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Problem, require_mean_game
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.marginals import flip_signs, star_weights
 from headwise.methods.sampling import capped_shares, most_drawn, systematic_sample
@@ -105,11 +105,7 @@ class Stars:
         Raises:
             HeadwiseError: The game is not a mean over examples.
         """
-        if problem.game.statistics > 1:
-            raise HeadwiseError(
-                f"the game {problem.game.name!r} is not a mean over examples, so it has no value on single examples: "
-                "use 'probability'"
-            )
+        require_mean_game(problem)
         return StarRounds(self, problem, seed, flippable)
 
 
