@@ -15,7 +15,7 @@ from headwise.stats import bootstrap_interval
 
 Array = NDArray[np.float64]
 #: Shares of the heads that are removed; closer together at the start, where harmful heads are removed.
-SHARES = (0, 1 / 24, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 5 / 12, 1 / 2, 2 / 3, 5 / 6, 1)
+SHARES = (0, 1 / 24, 1 / 12, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1)
 RESAMPLES = 1000
 
 
@@ -39,7 +39,7 @@ def points_of(players: int) -> NDArray[np.int64]:
 
     Example:
         >>> points_of(144).tolist()
-        [0, 6, 12, 18, 24, 36, 48, 60, 72, 96, 120, 144]
+        [0, 6, 12, 24, 36, 48, 72, 96, 120, 144]
     """
     return np.unique(np.rint(np.array(SHARES) * players).astype(np.int64))
 
