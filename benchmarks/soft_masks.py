@@ -1,10 +1,11 @@
 """Soft masks on test data: the gain over the model without a mask, language by language and seed by seed.
 
 For each language of a task, gates are learned on dev with the weights frozen, and judged on test by the paired
-bootstrap; at most 512 dev examples are used, as for refining. `soft + hard` is the same mask with small gates set to 0, so that their heads can be removed: the threshold
-is chosen on the dev examples that gates were not trained on, the largest of equally good ones. Hard masks of the same
-tasks and test examples are in docs/results/pos.md and gains.md. Results are stored in `--out`, so the same command
-resumes after an interruption. The data folder (HEADWISE_DATA) is needed, except with `--quick`.
+bootstrap; at most 512 dev examples are used, as for refining. `soft + hard` is the same mask with small gates set to 0,
+so that their heads can be removed: the threshold is chosen on the dev examples that gates were not trained on, the
+largest of equally good ones. Hard masks of the same tasks and test examples are in docs/results/pos.md and gains.md.
+Results are stored in `--out`, so the same command resumes after an interruption. The data folder (HEADWISE_DATA) is
+needed, except with `--quick`.
 
     python -m benchmarks.soft_masks [--quick] [--tasks pos,intents,nli] [--seeds 0,1] [--out runs/soft-masks]
 """
@@ -35,7 +36,7 @@ TASKS = {
     "intents": ("e5-small-intents", "zh,ja,tr,sw,hi,de"),
     "nli": ("e5-small-nli", "zh,tr,sw"),
 }
-#: Maximum number of dev examples, as for refining masks, and of test examples of each task, as in docs/results/gains.md.
+#: Maximum number of dev examples, as for refining masks, and of test examples, as in docs/results/gains.md.
 DEV_EXAMPLES, TEST_EXAMPLES = 512, {"intents": 1000}
 #: Gates with a smaller absolute value may become 0.
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
