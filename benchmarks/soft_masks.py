@@ -12,20 +12,18 @@ needed, except with `--quick`.
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 from typing import cast
 
-import headwise as hw
 from headwise import HeadMask, HeadwiseError
 from headwise.data.folders import default_folder
 from headwise.engine.evaluation import MaskJudge
 from headwise.files import write_json
-from headwise.methods.soft import Soft, split_examples
-from headwise.scoring import Setting, load_setting
+from headwise.methods.soft import Soft, soft_mask, split_examples
+from headwise.scoring import ScoringPlan, Setting, load_setting, run_scoring
 from headwise.soft_masks import SoftMask
 from headwise.studies.judge import Judge
 from headwise.tasks.metrics import Metric
@@ -86,7 +84,7 @@ def with_zeros(setting: Setting, language: str, gates: SoftMask, seed: int, limi
     judging = MaskJudge(
         setting.model, setting.heads, setting.task, [dev[each] for each in held_out], setting.tokenizer, language
     )
-    masks = [gates * gates.hard(threshold) for threshold in THRESHOLDS]
+    masks = [gates.sparse(threshold) for threshold in THRESHOLDS]
     judge = Judge(cast(Metric, judging.metric), 1)
     values = [judge.value(each) for each in judging.measure(masks).statistics]
     best = max(range(len(masks)), key=lambda place: (values[place], place))
@@ -95,12 +93,13 @@ def with_zeros(setting: Setting, language: str, gates: SoftMask, seed: int, limi
 
 def judge_language(setting: Setting, language: str, seed: int, out: Path, epochs: int, limit: int) -> Row:
     """Learn gates on dev and judge them on test."""
-    start = time.monotonic()
-    gates = hw.learn_gates(
-        setting.model, setting.tokenizer, setting.dataset, task=setting.task.name, languages=[language], seed=seed,
-        out=out, epochs=epochs, patience=2, limit=limit,
-    )[language]  # fmt: skip
-    minutes = (time.monotonic() - start) / 60
+    learning = {"epochs": epochs, "patience": 2}
+    plan = ScoringPlan(
+        setting.name, setting.task.name, setting.dataset.name, language, method="soft", game="log-likelihood", seed=seed,
+        limit=limit, options=learning,
+    )  # fmt: skip
+    found = run_scoring(plan, out, setting=setting).languages[language]
+    gates, minutes = soft_mask(found.scores), found.seconds / 60
     most = limit if limit < DEV_EXAMPLES else TEST_EXAMPLES.get(setting.task.name)
     examples = setting.examples([language], "test", most).examples[language]
     judging = MaskJudge(setting.model, setting.heads, setting.task, examples, setting.tokenizer, language)

@@ -1,5 +1,6 @@
 """Soft masks: a real gate for every player, with the model they belong to, saved as a small JSON file."""
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -101,6 +102,15 @@ class SoftMask(PlayerMask):
         """The hard mask of the players whose gate is above a threshold; all others are off."""
         on = tuple(gate > threshold for gate in self.gates)
         return HeadMask(self.players, on, self.kind, self.model, self.fingerprint, self.language)
+
+    def sparse(self, threshold: float) -> "SoftMask":
+        """The same mask with every gate whose absolute value is below a threshold set to 0: `shrink` removes its head.
+
+        Example:
+            >>> SoftMask(("encoder.0.0", "encoder.0.1", "encoder.0.2"), (1.25, -0.5, 0.1)).sparse(0.2).gates
+            (1.25, -0.5, 0.0)
+        """
+        return dataclasses.replace(self, gates=tuple(gate if abs(gate) >= threshold else 0.0 for gate in self.gates))
 
     def __mul__(self, other: "AnyMask") -> "SoftMask":
         factors = other.gates if isinstance(other, SoftMask) else other.on
