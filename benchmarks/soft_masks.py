@@ -95,8 +95,8 @@ def judge_language(setting: Setting, language: str, seed: int, out: Path, epochs
     """Learn gates on dev and judge them on test."""
     learning = {"epochs": epochs, "patience": 2}
     plan = ScoringPlan(
-        setting.name, setting.task.name, setting.dataset.name, language, method="soft", game="log-likelihood", seed=seed,
-        limit=limit, options=learning,
+        setting.name, setting.task.name, setting.dataset.name, language, method="soft", game="log-likelihood",
+        seed=seed, limit=limit, options=learning,
     )  # fmt: skip
     found = run_scoring(plan, out, setting=setting).languages[language]
     gates, minutes = soft_mask(found.scores), found.seconds / 60
