@@ -54,7 +54,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "lahis": {"lahis": {}, "lahis, published": {"form": "published"}},
     "l0": {"l0": {"lam": 0.001, "learning_rate": 0.2, "batch": 16, "epochs": 8}},
     "chg": {"chg": {"learning_rate": 0.3, "batch": 16, "epochs": 3}},
-    "soft": {"soft": {"epochs": 8, "patience": 3}},
+    "soft": {"soft, not negative": {"epochs": 8, "patience": 3, "smallest": 0.0}},  # a negative gate is not a low rank
     "layers": {f"layers, {pattern}": {"pattern": pattern} for pattern in ("top", "bottom")},
 }
 #: Seeds of random rankings, which differ more than those of other scorers.
