@@ -46,6 +46,25 @@ def decided_gates(log_alpha: Tensor) -> Tensor:
     return log_alpha > 0
 
 
+def sampled_with_slopes(log_alpha: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Gates of several rows, and the derivative of each with respect to its parameter, (rows, gates) each.
+
+    Args:
+        log_alpha: The parameters, (gates,).
+        uniform: Numbers from 0 to 1, (rows, gates).
+    """
+    each = log_alpha.expand(uniform.shape).detach().requires_grad_()
+    gates = sample_gates(each, uniform)
+    (slopes,) = torch.autograd.grad(gates.sum(), each)  # a gate depends on one parameter only
+    return gates.detach(), slopes
+
+
+def penalty_slope(log_alpha: Tensor) -> Tensor:
+    """The derivative of `Σ P(gate is not 0)` with respect to each parameter, (gates,)."""
+    probability = open_probability(log_alpha)
+    return probability * (1 - probability)
+
+
 class HardConcrete(nn.Module):
     """Hard Concrete gates as a module, for any training loop.
 

@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from headwise import HeadwiseError, SoftMask, find_heads, fold
+from headwise.draws import Draws
 from headwise.engine import ExampleSet, LocalEngine, kv_groups, players_of
 from headwise.games import LikelihoodGame
+from headwise.hard_concrete import open_probability, sample_gates
 from headwise.heads import PlayerKind
 from headwise.methods import Budget, Problem, find_method, run_method, score
 from headwise.methods.gate_training import Array
@@ -103,6 +105,36 @@ def test_a_step_follows_the_gradient_of_the_loss_and_of_the_penalty() -> None:
     np.testing.assert_allclose(rounds.draw(0)[0]["mean"] / 0.1, gates.grad.numpy(), atol=1e-5)
 
 
+def test_with_an_l0_penalty_a_step_follows_the_gradient_for_gates_and_for_hard_concrete_gates() -> None:
+    problem = tiny_problem("xlm-roberta", LikelihoodGame(), players=5, examples=4)
+    rounds = Soft(l1=(0.3,), l0=0.2, batch=3).start(problem, 7)
+    rounds.absorb(rounds.draw(0)[0])
+    rounds.absorb(rounds.draw(0)[0])  # the first step: afterwards no gate is 1
+    zeros = np.zeros(10)
+    rounds.trainer.state = replace(rounds.trainer.state, steps=0, mean=zeros, square=zeros)
+    theta = torch.tensor(rounds.trainer.theta).requires_grad_()
+    gates, log_alpha = theta.split(5)
+    noise = torch.from_numpy(Draws(7, "soft gates 0").uniform(0, 3, 5))
+    rows = (gates * sample_gates(log_alpha, noise)).float()
+    engine = LocalEngine(problem.model, None, LikelihoodGame(), problem.examples, problem.players)
+    index = rounds.trainer.minibatch
+    values = [plain_statistics(engine, row, int(place))[0] for row, place in zip(rows, index, strict=True)]
+    penalty = 0.3 * (gates - 1).abs().sum() + 0.2 * open_probability(log_alpha).sum()
+    (-torch.stack(values).mean() + penalty).backward()
+    assert theta.grad is not None
+    np.testing.assert_allclose(rounds.draw(0)[0]["mean"] / 0.1, theta.grad.numpy(), atol=1e-5)
+
+
+def test_an_l0_penalty_closes_the_gates_of_idle_heads_and_keeps_the_others() -> None:
+    problem = scaled_world([1.0, 0.0, 1.0, 0.0], examples=120)  # the second and the fourth head add nothing
+    plain = score(Soft(epochs=6, patience=6), problem, Budget()).values()
+    assert np.all(plain != 0)
+    sparse = soft_mask(score(Soft(l0=0.01, epochs=6, patience=6, learning_rate=0.3), problem, Budget()))
+    idle = {problem.players.names[1], problem.players.names[3]}
+    assert idle <= set(sparse.off)
+    assert len(sparse.off) < len(sparse.gates) / 2
+
+
 def test_a_larger_penalty_keeps_gates_closer_to_1_and_limits_hold() -> None:
     problem = scaled_world([0.5, 2.0], examples=40)
     methods = [Soft(l1=(weight,), epochs=4, batch=8, learning_rate=0.05) for weight in (0.0, 0.03, 10)]
@@ -154,10 +186,11 @@ def test_training_never_reads_the_held_out_examples() -> None:
     assert not trained & set(rounds.choosing.tolist())
 
 
+@pytest.mark.parametrize("l0", [0.0, 0.05])
 @pytest.mark.parametrize("units", [3, 20, 41])
-def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(units: float, tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(units: float, l0: float, tmp_path: Path) -> None:
     problem = tiny_problem("xlm-roberta", LikelihoodGame(), examples=6)
-    method = Soft(l1=(0.05, 0.0), epochs=3, batch=2, learning_rate=0.02)
+    method = Soft(l1=(0.05, 0.0), l0=l0, epochs=3, batch=2, learning_rate=0.02)
     whole = score(method, problem, Budget(), 3)
     with open_run(tmp_path, {"seed": 3}) as run:
         part = score(method, problem, Budget(units), 3, run.journal, "zh")
@@ -190,6 +223,7 @@ def test_heads_that_share_keys_and_values_share_a_gate() -> None:
     [
         ({"l1": ()}, "l1 must be a list of numbers of at least 0"),
         ({"l1": (-1.0,)}, "l1 must be a list of numbers of at least 0"),
+        ({"l0": -1.0}, "l0 must be a number of at least 0, not -1.0"),
         ({"held_out": 1.0}, "held_out must be between 0 and 1, not 1.0"),
         ({"smallest": 1.5}, "gates start at 1"),
         ({"learning_rate": 0.0}, "learning_rate"),

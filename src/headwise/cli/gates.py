@@ -43,6 +43,9 @@ def gates_command(
             "--l1", help="Weights of the penalty |gate - 1|, comma-separated; the best one is chosen.  [default: 0]"
         ),
     ] = None,
+    l0: Annotated[
+        float | None, typer.Option("--l0", help="Penalty for each gate that is not 0, to remove heads.  [default: 0]")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="Learning rate of Adam.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Maximum number of epochs.")] = None,
     patience: Annotated[
@@ -72,7 +75,7 @@ def gates_command(
     Gates are trained on one part of the examples and chosen on the other. The same command resumes an interrupted run.
     """
     options = {
-        "l1": None if l1 is None else _numbers(l1), "learning_rate": learning_rate, "epochs": epochs,
+        "l1": None if l1 is None else _numbers(l1), "l0": l0, "learning_rate": learning_rate, "epochs": epochs,
         "patience": patience, "batch": batch, "held_out": held_out, "smallest": smallest, "largest": largest,
     }  # fmt: skip
     with show_resumable("learning gates", "units", seconds) as advance:

@@ -18,6 +18,8 @@ from headwise.engine import Engine
 from headwise.errors import HeadwiseError, require_whole
 
 Array = NDArray[np.float64]
+#: The smallest and the largest value, of all parameters or of each, (parameters,).
+Limits = tuple[float | Array, float | Array]
 
 #: Adam's decay rates of the mean and of the squares of gradients, and the number added to its denominator.
 _BETAS = (0.9, 0.999)
@@ -51,7 +53,7 @@ class AdamState:
         theta = np.array(theta, dtype=np.float64)
         return cls(theta, np.zeros_like(theta), np.zeros_like(theta))
 
-    def updated(self, gradient: Array, learning_rate: float, limits: tuple[float, float] | None = None) -> "AdamState":
+    def updated(self, gradient: Array, learning_rate: float, limits: Limits | None = None) -> "AdamState":
         """The state after a step against a gradient.
 
         Args:
@@ -77,7 +79,7 @@ class AdamState:
 
 
 class GateTrainer:
-    """Trains one parameter per player on minibatches of examples. The loss is minus the mean value of the examples.
+    """Trains one or more parameters per player on minibatches. The loss is minus the mean value of the examples.
 
     A training step of a method has three lines. The method computes the gates of the next minibatch from
     `trainer.theta`, and `step` returns the arrays of the next state, which `absorb` takes over:
@@ -90,10 +92,10 @@ class GateTrainer:
         engine: Engine of a differentiable game. With `LikelihoodGame` the loss is the negative log-likelihood.
         examples: Number of examples of the engine.
         seed: Seed of the order of the examples.
-        theta: The parameters at the start, (players,).
+        theta: The parameters at the start, (players,); with several per player, first the first one of every player.
         batch: Number of examples in a minibatch.
         learning_rate: Learning rate of Adam.
-        limits: The smallest and the largest value of a parameter; None for no limits.
+        limits: The smallest and the largest value of a parameter, for all or (parameters,); None for no limits.
         stream: Name that separates the orders of several trainings with the same seed.
     """
 
@@ -106,7 +108,7 @@ class GateTrainer:
         *,
         batch: int,
         learning_rate: float,
-        limits: tuple[float, float] | None = None,
+        limits: Limits | None = None,
         stream: str = "gates",
     ) -> None:
         self.engine, self.examples, self.batch = engine, examples, batch
@@ -116,7 +118,7 @@ class GateTrainer:
 
     @property
     def theta(self) -> Array:
-        """The parameters, (players,)."""
+        """The parameters, (parameters,)."""
         return self.state.theta
 
     @property
@@ -146,17 +148,19 @@ class GateTrainer:
 
         Args:
             gates: The gates, (players,) for all examples or (rows, players).
-            slope: Derivative of each gate with respect to its parameter, of the same shape.
-            penalty: Gradient of a penalty with respect to the parameters, (players,), which is added to that of the
+            slope: Derivative of each gate with respect to its parameter, of the same shape; with several parameters
+                per player, (parameters,) or (rows, parameters).
+            penalty: Gradient of a penalty with respect to the parameters, (parameters,), which is added to that of the
                 loss.
 
         Returns:
             The state after the step, the loss of the minibatch before it (without the penalty), and the units.
         """
         index = self.minibatch
-        rows = np.broadcast_to(gates, (len(index), len(self.theta))).copy()
+        rows = np.broadcast_to(gates, (len(index), np.shape(gates)[-1])).copy()
         found = self.engine.gradients(rows, index)
         by_gate = -found.gradients.double().numpy()  # of each example's loss, (rows, players)
+        by_gate = np.tile(by_gate, len(self.theta) // by_gate.shape[1])  # (rows, parameters)
         gradient = (by_gate * slope).mean(0) + penalty
         following = self.state.updated(gradient, self.learning_rate, self.limits)
         loss = -float(found.values.double().mean())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
 from headwise.games import LikelihoodGame
-from headwise.hard_concrete import decided_gates, open_probability, sample_gates
+from headwise.hard_concrete import decided_gates, penalty_slope, sampled_with_slopes
 from headwise.masks import HeadMask
 from headwise.methods.base import Arrays, Problem
 from headwise.methods.gate_training import Array, GateTrainer, check_training
@@ -109,15 +109,12 @@ class L0Rounds:
     def draw(self, first_draw: int) -> tuple[Arrays, int]:
         """One training step."""
         rows, n = len(self.trainer.minibatch), len(self.trainer.theta)
-        log_alpha = torch.from_numpy(self.trainer.theta.copy()).requires_grad_()
+        log_alpha = torch.from_numpy(self.trainer.theta)
         uniform = torch.from_numpy(self.noise.uniform(first_draw, rows, n))
-        each = log_alpha.expand(rows, n)  # a gate depends on one parameter only: the sum has the slope of every gate
-        gates = sample_gates(each, uniform)
-        (slope,) = torch.autograd.grad(gates.sum(), each)
-        (push,) = torch.autograd.grad(self.method.lam * open_probability(log_alpha).sum(), log_alpha)
-        chosen = self.chosen
-        sampled = np.where(chosen, gates.detach().numpy(), 1.0)
-        return self.trainer.step(sampled, slope.numpy() * chosen, push.numpy() * chosen), rows
+        gates, slopes = sampled_with_slopes(log_alpha, uniform)
+        push, chosen = self.method.lam * penalty_slope(log_alpha).numpy(), self.chosen
+        sampled = np.where(chosen, gates.numpy(), 1.0)
+        return self.trainer.step(sampled, slopes.numpy() * chosen, push * chosen), rows
 
     def absorb(self, arrays: Arrays) -> None:
         """Take over the state after a step."""
