@@ -11,7 +11,7 @@ from headwise.engine import players_of
 from headwise.methods import Budget, find_method, run_method, score
 from headwise.methods.causal_head_gating import CausalHeadGating, GatingRounds, head_classes
 from headwise.runs import open_run
-from tests.methods.worlds import planted, simulate, tiny_problem
+from tests.methods.worlds import planted, scaled_world, simulate, tiny_problem
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -25,6 +25,16 @@ def test_planted_harmful_helpful_and_idle_players_are_recovered(seed: int) -> No
     with pytest.raises(HeadwiseError, match="biased"):
         found.mask("likely")
     assert set(found.mask(count=3).off) == {"p4", "p5", "p6"}
+
+
+def test_heads_of_a_model_that_do_harm_nothing_or_good_are_told_apart() -> None:
+    problem = scaled_world([1.0] * 9 + [0.0], examples=100, absent=(8,))  # the tenth head is silent
+    found = score(CausalHeadGating(epochs=5, batch=16, learning_rate=0.3), problem, Budget())
+    classes = list(head_classes(found).values())
+    assert classes[8:10] == ["interfering", "irrelevant"]
+    rest = classes[:8] + classes[10:]
+    assert "interfering" not in rest
+    assert rest.count("facilitating") > len(rest) / 2
 
 
 def test_players_with_an_effect_below_the_push_are_irrelevant() -> None:

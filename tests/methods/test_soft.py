@@ -8,9 +8,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from headwise import HeadwiseError, SoftMask, find_heads, fold
+from headwise import HeadwiseError
 from headwise.draws import Draws
-from headwise.engine import ExampleSet, LocalEngine, kv_groups, players_of
+from headwise.engine import LocalEngine, kv_groups, players_of
 from headwise.games import LikelihoodGame
 from headwise.hard_concrete import open_probability, sample_gates
 from headwise.heads import PlayerKind
@@ -18,36 +18,11 @@ from headwise.methods import Budget, Problem, find_method, run_method, score
 from headwise.methods.gate_training import Array
 from headwise.methods.soft import Soft, soft_mask, split_examples
 from headwise.runs import open_run
-from headwise.tasks.encoding import Encoded
-from tests.engine.worlds import plain_statistics, task_of
+from tests.engine.worlds import plain_statistics
 from tests.families import BY_NAME
-from tests.methods.worlds import tiny_problem
+from tests.methods.worlds import scaled_world, tiny_problem
 
 CASE = BY_NAME["xlm-roberta"]
-
-
-def scaled_world(scales: list[float], examples: int = 300) -> Problem:
-    """A model whose first heads are scaled, with labels drawn from the model before it was scaled."""
-    model = CASE.build()
-    heads = find_heads(model)
-    draw = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for site in heads.sites:  # heads that attend to few tokens and matter much
-            model.get_submodule(site.projections[0].path).weight.mul_(6)
-            model.get_submodule(site.output).weight.mul_(4)
-        texts = torch.randint(4, 50, (examples, 12), generator=draw)
-        model.classifier.weight.mul_(10)
-        model.classifier.bias.sub_(model(texts).logits.mean((0, 1)))  # no label is rare
-        chances = model(texts).logits.softmax(-1)  # (examples, 12, labels)
-        labels = torch.multinomial(chances.flatten(0, 1), 1, generator=draw).view(examples, 12)
-    encoded = tuple(
-        Encoded(tuple(text), tuple(range(12)), tuple(gold))
-        for text, gold in zip(texts.tolist(), labels.tolist(), strict=True)
-    )
-    heads = find_heads(model)
-    changed = fold(model, SoftMask.of(heads, scales + [1.0] * (len(heads.players()) - len(scales))))
-    examples_of_task = ExampleSet(task_of(CASE), encoded, 1)
-    return Problem(changed, find_heads(changed), examples_of_task, players_of(heads), LikelihoodGame())
 
 
 def plain_value(problem: Problem, gates: Array, index: NDArray[np.int64]) -> float:

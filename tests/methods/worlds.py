@@ -24,17 +24,21 @@ from headwise.engine import (
     PlayerSet,
     Values,
     players_from_groups,
+    players_of,
 )
 from headwise.engine.base import Gates, Index, check_rows, value_flips
 from headwise.engine.prefix import find_levels
-from headwise.games import AccuracyGame, Answers, Game, GenerationGame, ProbabilityGame
+from headwise.games import AccuracyGame, Answers, Game, GenerationGame, LikelihoodGame, ProbabilityGame
 from headwise.games.base import MeanGame
 from headwise.games.pair import PairGame
 from headwise.heads import HeadMap, find_heads
+from headwise.masks import HeadMask
 from headwise.methods.base import Estimand, Problem
+from headwise.pruning import fold
+from headwise.soft_masks import SoftMask
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.task import find_task
-from tests.engine.worlds import make_examples, plain_values
+from tests.engine.worlds import make_examples, plain_values, task_of
 from tests.families import BY_NAME
 
 Array = NDArray[np.float64]
@@ -394,3 +398,33 @@ class _FailingEngine(SimulatedEngine):
 def failing(problem: SimulatedProblem, calls: int) -> FailingProblem:
     """The same problem, whose engine gives up after a number of calls."""
     return FailingProblem(**{each.name: getattr(problem, each.name) for each in fields(problem)}, calls=calls)
+
+
+def scaled_world(scales: list[float], examples: int = 300, absent: tuple[int, ...] = ()) -> Problem:
+    """A model whose first heads are scaled, with labels drawn from the model before it was scaled.
+
+    Labels are drawn without the heads in `absent`, so that these do harm.
+    """
+    case = BY_NAME["xlm-roberta"]
+    model = case.build()
+    heads = find_heads(model)
+    draw = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for site in heads.sites:  # heads that attend to few tokens and matter much
+            model.get_submodule(site.projections[0].path).weight.mul_(6)
+            model.get_submodule(site.output).weight.mul_(4)
+        texts = torch.randint(4, 50, (examples, 12), generator=draw)
+        model.classifier.weight.mul_(10)
+        model.classifier.bias.sub_(model(texts).logits.mean((0, 1)))  # no label is rare
+        names = heads.players()
+        labelling = fold(model, HeadMask.without(heads, [names[place] for place in absent]))
+        chances = labelling(texts).logits.softmax(-1)  # (examples, 12, labels)
+        labels = torch.multinomial(chances.flatten(0, 1), 1, generator=draw).view(examples, 12)
+    encoded = tuple(
+        Encoded(tuple(text), tuple(range(12)), tuple(gold))
+        for text, gold in zip(texts.tolist(), labels.tolist(), strict=True)
+    )
+    heads = find_heads(model)
+    changed = fold(model, SoftMask.of(heads, scales + [1.0] * (len(heads.players()) - len(scales))))
+    examples_of_task = ExampleSet(task_of(case), encoded, 1)
+    return Problem(changed, find_heads(changed), examples_of_task, players_of(heads), LikelihoodGame())
