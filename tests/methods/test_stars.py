@@ -32,7 +32,7 @@ def any_wrong(scores: HeadScores, problem: SimulatedProblem) -> bool:
 
 
 @pytest.mark.parametrize("method", [SMALL, replace(SMALL, confidence="asymptotic")], ids=["betting", "asymptotic"])
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.8))])
 def test_estimates_are_unbiased_and_their_errors_are_what_they_say(share: float, method: Stars) -> None:
     distances = []
     for seed in range(60):
