@@ -93,12 +93,22 @@ def test_a_resumed_run_uses_the_means_that_it_kept(plan: ScoringPlan, tmp_path: 
     assert torch.equal(problems["sw"].baseline.values["encoder.0"], first.means["sw"].values["encoder.0"])
 
 
+#: Methods that close no gate: a baseline changes nothing for them.
+WITHOUT_GATES = ("random", "layers", "confidence", "entropy", "gradient", "relevance")
+
+
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "exact"])
 def test_every_method_scores_under_the_baseline(plan: ScoringPlan, method: str, tmp_path: Path) -> None:
     if method in ("shapiq", "captum"):
         pytest.importorskip(method)
     quick = dataclasses.replace(plan, method=method, budget=3000, languages="sw")
-    assert run_scoring(quick, tmp_path / "run").scores["sw"].provenance.baseline == "mean"
+    found, zero = (
+        run_scoring(dataclasses.replace(quick, baseline=baseline), tmp_path / baseline).scores["sw"]
+        for baseline in ("mean", "zero")
+    )
+    assert found.provenance.baseline == "mean"
+    same = np.array_equal(found.values(), zero.values(), equal_nan=True)
+    assert same == (method in WITHOUT_GATES)
 
 
 def test_michel_is_the_gradient_of_the_mixing_gate(plan: ScoringPlan) -> None:
