@@ -11,7 +11,7 @@ gold labels, where a scorer has a choice, and curves are measured on test data b
 - Areas: accuracy averaged over the share of heads removed, lowest-ranked first (higher is better) and highest-ranked
   first (lower is better), with 95% intervals by the bootstrap over test sentences.
 - All figures are means over languages and seeds; `by seed` has the areas of single seeds. A scorer that draws nothing
-  has the same ranking with every seed, which is measured once.
+  is run once.
 
 Results of every scorer, language, seed and baseline are stored in the run folder `--out`, so the same command resumes
 after an interruption, and more scorers, languages or seeds add to it.
@@ -57,6 +57,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "soft": {"soft, not negative": {"epochs": 8, "patience": 3, "smallest": 0.0}},  # a negative gate is not a low rank
     "layers": {f"layers, {pattern}": {"pattern": pattern} for pattern in ("top", "bottom")},
 }
+#: Scorers that draw nothing: one seed is enough.
+FIXED = ("gradient", "michel", "relevance", "layers", "confidence", "entropy", "hies", "lahis")
 #: Seeds of random rankings, which differ more than those of other scorers.
 RANDOM_SEEDS = (0, 1, 2)
 #: Seeds of the runs of stars that give the true values, not used for anything else.
@@ -237,7 +239,7 @@ def measure(bench: Bench) -> Iterator[Result]:
         truth = bench.truth(problem)
         for scorer in options.scorers:
             for label, chosen in VARIANTS.get(scorer, {scorer: {}}).items():
-                for seed in RANDOM_SEEDS if scorer == "random" and not options.quick else options.seeds:
+                for seed in seeds_of(scorer, options):
                     try:
                         run = bench.run(scorer, chosen, problem, seed, options.budget)
                     except HeadwiseError as error:
@@ -249,6 +251,13 @@ def measure(bench: Bench) -> Iterator[Result]:
                     found = result_of(label, language, run, truth, bench.curve(judges[language], run.scores))
                     show(found, bench)
                     yield found
+
+
+def seeds_of(scorer: str, options: argparse.Namespace) -> Sequence[int]:
+    """The seeds of a scorer."""
+    if scorer in FIXED:
+        return tuple(options.seeds[:1])
+    return RANDOM_SEEDS if scorer == "random" and not options.quick else tuple(options.seeds)
 
 
 def result_of(label: str, language: str, run: MethodRun, truth: Truth | None, curve: PruningCurve) -> Result:
