@@ -91,8 +91,12 @@ class SiteAttention:
 
     @cached_property
     def top_text(self) -> Tensor:
-        """The token of the text with the largest weight for each query, (rows, heads, queries)."""
-        return self.weights.masked_fill(~self.tokens.text_keys[:, None, None], -1.0).argmax(-1)
+        """The token of the text with the largest weight for each query, (rows, heads, queries).
+
+        A query without any weight on the text has a special token instead.
+        """
+        weight, key = self.weights.masked_fill(~self.tokens.text_keys[:, None, None], 0.0).max(-1)
+        return torch.where(weight > 0, key, self.top)
 
 
 def mean_weight(site: SiteAttention, mask: PairMask) -> tuple[Tensor, Tensor]:

@@ -117,9 +117,7 @@ def model_kind(heads: HeadMap) -> ModelKind:
 _Read = tuple[Encoded, tuple[int, ...]]
 
 
-def _encode(
-    examples: Sequence[Example], tokenizer: Any, kind: ModelKind, longest: int
-) -> tuple[list[_Read], int]:
+def _encode(examples: Sequence[Example], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
     """The examples in tokens with the words of the tokens, and the number of examples that were cut."""
     if all(isinstance(example, TranslationExample) for example in examples):
         pairs, cut = TranslationTask(max_length=longest).encode(examples, tokenizer)
@@ -135,9 +133,7 @@ def _encode(
     return found, cut
 
 
-def _encode_texts(
-    examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int
-) -> tuple[list[_Read], int]:
+def _encode_texts(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
     first = [example.first if isinstance(example, PairExample) else example.text for example in examples]
     second = [example.second for example in examples if isinstance(example, PairExample)] or None
     if kind == "causal":
@@ -157,9 +153,7 @@ def _encode_texts(
     ], cut
 
 
-def _encode_words(
-    examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int
-) -> tuple[list[_Read], int]:
+def _encode_words(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
     before, after = ((start_token(tokenizer),), ()) if kind == "causal" else _frame(tokenizer)
     room = longest - len(before) - len(after)
     found: list[_Read] = []

@@ -21,6 +21,7 @@ class Role:
         statistics: The names of its statistics, or what they begin with if they end with a colon.
         threshold: The smallest value.
         above_baseline: Whether the threshold is a difference from the statistic's baseline.
+        without: Beginnings of the names of statistics that do not give the role.
         source: Where the threshold comes from.
     """
 
@@ -28,13 +29,15 @@ class Role:
     statistics: tuple[str, ...]
     threshold: float
     above_baseline: bool = False
+    without: tuple[str, ...] = ()
     source: str = "headwise"
 
     def includes(self, column: Column) -> bool:
         """Whether a statistic is one of the role's."""
-        return any(
+        named = any(
             column.name.startswith(name) if name.endswith(":") else column.name == name for name in self.statistics
         )
+        return named and not any(map(column.name.startswith, self.without))
 
     def least(self, column: Column) -> float:
         """The smallest value of a statistic that gives the role."""
@@ -44,7 +47,8 @@ class Role:
 #: All roles. To add one, add a row.
 ROLES = (
     Role("positional", ("offset:",), 0.9, source="Voita et al., 2019, section 5.1"),
-    Role("syntactic", ("syntax:",), 0.1, above_baseline=True, source="Voita et al., 2019, section 5.2"),
+    # Attention to punctuation is not syntactic: the head of a punctuation mark is a convention of treebanks.
+    Role("syntactic", ("syntax:",), 0.1, True, ("syntax:punct:",), source="Voita et al., 2019, section 5.2"),
     Role("rare", ("rare:2",), 0.5, source="Voita et al., 2019, section 5.3"),
     Role("separator", ("separator_top",), 0.5),
     Role("self", ("self",), 0.5),
@@ -129,6 +133,4 @@ def heads_by_role(labels: Sequence[RoleLabel]) -> Mapping[str, Mapping[str, froz
     found: dict[str, dict[str, set[str]]] = {}
     for label in labels:
         found.setdefault(label.role, {}).setdefault(label.head, set()).add(label.language)
-    return {
-        role: {head: frozenset(languages) for head, languages in heads.items()} for role, heads in found.items()
-    }
+    return {role: {head: frozenset(languages) for head, languages in heads.items()} for role, heads in found.items()}

@@ -77,7 +77,9 @@ class RolePass:
         """The callback that writes the statistics of a site on a batch into the rows of `sums` and `counts`."""
         device = device_of(self.model)
         by_stack = site_tokens(batch, self.corpus.examples, device)
-        separators, ends = (torch.tensor(ids, dtype=torch.long, device=device) for ids in (self.corpus.separators, self.corpus.ends))
+        separators, ends = (
+            torch.tensor(ids, dtype=torch.long, device=device) for ids in (self.corpus.separators, self.corpus.ends)
+        )
         shared = {
             site.stack: BatchTokens(
                 site.stack, by_stack[site.stack], batch.index, separators, ends, self.corpus.translates

@@ -48,7 +48,9 @@ class Syntax:
         relations = sorted({relation for tree in trees if tree for *_, relation in tree})
         number = {relation: place for place, relation in enumerate(relations)}
         edges = tuple(
-            np.array([(one, other, number[relation]) for one, other, relation in tree or ()], dtype=np.int64).reshape(-1, 3)
+            np.array([(one, other, number[relation]) for one, other, relation in tree or ()], dtype=np.int64).reshape(
+                -1, 3
+            )
             for tree in trees
         )
         return cls(_columns(relations, edges), edges, corpus.words)
@@ -62,7 +64,8 @@ class Syntax:
         members = graph.members.to(site.weights.dtype)  # (rows, words, tokens)
         received = site.weights @ members.transpose(1, 2)[:, None]  # (rows, heads, queries, words)
         merged = (members / members.sum(-1, keepdim=True).clamp(min=1))[:, None] @ received
-        top = merged.argmax(-1).transpose(1, 2)  # (rows, words, heads)
+        weight, word = merged.max(-1)
+        top = torch.where(weight > 0, word, -1).transpose(1, 2)  # (rows, words, heads)
         hits = top[graph.row, graph.attending] == graph.attended[:, None]  # (pairs, heads)
         sums = torch.zeros(rows * width, heads, dtype=torch.long, device=hits.device)
         sums.index_add_(0, graph.place, hits.long())
