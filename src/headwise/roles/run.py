@@ -152,7 +152,7 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any, str]:
     if isinstance(model, str | os.PathLike):
         name = str(model)
         tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
-        model = load_model(model)
+        model = load_model(model, device="auto")
     if tokenizer is None:
         raise FieldError("tokenizer", "give the tokenizer of the model")
     return model, tokenizer, name

@@ -225,12 +225,12 @@ class HeadRoles(Mapping[str, LanguageRoles]):
         return found
 
     def __repr__(self) -> str:
-        return text_table(*self._summary())
+        return text_table(*self.summary())
 
     def _repr_html_(self) -> str:
-        return html_table(*self._summary())
+        return html_table(*self.summary())
 
-    def _summary(self) -> tuple[list[str], list[list[str]]]:
+    def summary(self) -> tuple[list[str], list[list[str]]]:
         """The number of heads of each role in each language."""
         from headwise.roles.labels import ROLES, label_heads
 
