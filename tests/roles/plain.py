@@ -25,6 +25,7 @@ class Map:
     words: tuple[int, ...]
     tree: Sentence | None
     rarest: dict[str, list[int]]  # by side, the rarest first
+    aligned: list[int | None]  # the source token of each token of the translation
 
 
 @dataclass
@@ -47,6 +48,7 @@ def all_maps(model: Any, corpus: Corpus) -> list[Map]:
     """Every map of every head, by eager attention of one example at a time."""
     found = []
     rarest = [rare_by_side(corpus, side) for side in ("ids", "target")]
+    aligned = plain_alignment(corpus)
     examples = corpus.examples
     for number, encoded in enumerate(examples.encoded):
         batch = examples.task.make_batch(model, examples.encoded, [number], examples.pad_id)
@@ -64,7 +66,7 @@ def all_maps(model: Any, corpus: Corpus) -> list[Map]:
                 side = 1 if site.stack == "decoder" and "decoder_input_ids" in inputs else 0
                 found.append(
                     Map(head, site.stack, weights.tolist(), queries, keys, corpus.words[number],
-                        corpus.sentences[number], {"keys": rarest[side][number]})
+                        corpus.sentences[number], {"keys": rarest[side][number]}, aligned[number])
                 )  # fmt: skip
     return found
 
@@ -80,6 +82,39 @@ def rare_by_side(corpus: Corpus, side: str) -> list[list[int]]:
         rare = sorted(set(text), key=lambda token: (counts[token], -token))[:2]
         found.append([] if not rare or rare[0] in frequent else rare)
     return found
+
+
+def plain_alignment(corpus: Corpus) -> list[list[int | None]]:
+    """The most likely source token of each token of a translation by ten rounds of IBM model 1, in plain loops."""
+    special = set(corpus.examples.special_ids)
+    pairs = [
+        ([None, *(t for t in each.ids if t not in special)], [None if t in special else t for t in target])
+        for each in corpus.examples.encoded
+        for target in [getattr(each, "target", ())]
+    ]
+    table: dict[tuple[int, int | None], float] = defaultdict(lambda: 1.0)
+    for _ in range(10):
+        counts: dict[tuple[int, int | None], float] = defaultdict(float)
+        totals: dict[int | None, float] = defaultdict(float)
+        for source, target in pairs:
+            for word in target:
+                if word is not None:
+                    norm = sum(table[word, token] for token in source)
+                    for token in source:
+                        counts[word, token] += table[word, token] / norm
+                        totals[token] += table[word, token] / norm
+        table.update({(word, token): count / totals[token] for (word, token), count in counts.items()})
+    return [[_aligned(table, source, word) for word in target] for source, target in pairs]
+
+
+def _aligned(table: Any, source: Sequence[int | None], word: int | None) -> int | None:
+    if word is None:
+        return None
+    norm = sum(table[word, token] for token in source)
+    shares: dict[int | None, float] = defaultdict(float)
+    for token in source:
+        shares[token] += table[word, token] / norm
+    return next((t for t, share in shares.items() if share >= 0.5 and t is not None and t != word), None)
 
 
 def plain_statistics(maps: Sequence[Map], corpus: Corpus) -> Totals:
@@ -170,6 +205,8 @@ def _repeats(each: Map, special: set[int], totals: Totals) -> None:
             copies = [k for k in text if each.keys[k] == each.queries[query + 1] and seen(each, query, k)]
             if copies:
                 totals.add("retrieval", each.head, float(best(row) in copies))
+        if each.stack == "cross" and each.aligned[query] is not None:
+            totals.add("transition", each.head, float(each.keys[best(row)] == each.aligned[query]))
 
 
 def _rare(each: Map, special: set[int], totals: Totals) -> None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from headwise.data.examples import TranslationExample
 from headwise.data.phrasebook import phrasebook_sentences
 from headwise.heads import find_heads
 from headwise.roles.corpus import Corpus, read_corpus
@@ -181,3 +183,27 @@ def test_planted_heads_of_cross_attention_are_found() -> None:
     assert roles_of(found, "cross.0.0").keys() >= {"retrieval"}
     assert roles_of(found, "cross.0.1").keys() == {"separator"}
     assert "retrieval" not in roles_of(found, "cross.0.1")
+
+
+def test_heads_that_attend_to_the_translated_token_are_found() -> None:
+    draw = np.random.default_rng(0)
+    orders = [draw.permutation(12)[: int(draw.integers(3, 9))] for _ in range(60)]
+    examples = tuple(
+        TranslationExample(str(number), " ".join(f"w{word}" for word in order),
+                           " ".join(f"w{word + 20}" for word in draw.permutation(order)))
+        for number, order in enumerate(orders)
+    )  # fmt: skip
+    model = BY_NAME["marian"].build()
+    corpus = read_corpus(model, find_heads(model), word_tokenizer(), examples)
+
+    def translating(queries: Ids, keys: Ids, _number: int) -> list[int]:
+        following = [*queries[1:], 0]
+        return [list(keys).index(token - 20) if token - 20 in keys else 0 for token in following]
+
+    plant(model, corpus, {"cross.0.0": translating, "cross.0.1": first})
+    found = measure_language(model, find_heads(model), corpus)
+    assert value(found, "cross.0.0", "transition") > 0.95  # the model of alignment may be wrong on rare words
+    assert value(found, "cross.0.1", "transition") < 0.4
+    assert found.count[found.heads.index("cross.0.0"), found.place("transition")] > 200
+    assert "transition" in roles_of(found, "cross.0.0")
+    assert found.count[found.heads.index("cross.0.0"), found.place("retrieval")] == 0

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
+from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu  # type: ignore[import-untyped]
 
 from headwise import HeadMask, HeadScores, HeadwiseError, Provenance
 from headwise.roles import (
@@ -21,7 +22,9 @@ from headwise.roles import (
     surviving_roles,
 )
 from headwise.roles.statistics import Column
+from headwise.stats import Decision
 
+Values = Sequence[float] | NDArray[np.float64]
 HEADS = tuple(f"encoder.{layer}.{head}" for layer in range(2) for head in range(6))
 COLUMNS = (
     Column("separator_top"), Column("separator_all"), Column("offset:-1"), Column("syntax:nsubj:head", True, 0.4),
@@ -29,7 +32,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def language(**values: Sequence[float]) -> LanguageRoles:
+def language(**values: Values) -> LanguageRoles:
     """A table with the given columns; other values are 0.2."""
     table = np.full((len(HEADS), len(COLUMNS)), 0.2)
     for name, given in values.items():
@@ -40,8 +43,8 @@ def language(**values: Sequence[float]) -> LanguageRoles:
     )
 
 
-def scores(value: Sequence[float], name: str = "de") -> HeadScores:
-    decision = tuple("harmful" if each < 0 else "helpful" for each in value)
+def scores(value: Values, name: str = "de") -> HeadScores:
+    decision: tuple[Decision, ...] = tuple("harmful" if each < 0 else "helpful" for each in value)
     return HeadScores(
         HEADS, tuple(value), (0.001,) * len(HEADS), (9,) * len(HEADS), decision,
         Provenance("stars", "full", language=name),

@@ -197,7 +197,8 @@ def _with_spaces(example: Sentence | WordExample) -> list[str]:
         >>> _with_spaces(Sentence("1", "It's new.", ("It", "'s", "new", "."), (), (), (), ()))
         ['It', "'s", ' new', '.']
     """
-    text, place, found = getattr(example, "text", " ".join(example.words)), 0, []
+    text, place = getattr(example, "text", " ".join(example.words)), 0
+    found: list[str] = []
     for word in example.words:
         at = text.find(word, place)
         written = at >= 0 and not text[place:at].strip()  # parts of multiword tokens are not in the text

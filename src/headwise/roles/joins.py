@@ -90,7 +90,7 @@ def harmful_heads(scores: HeadScores) -> frozenset[str]:
 
 def _mann_whitney(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
     """The probability of superiority of the first sample, and the two-sided p-value."""
-    from scipy.stats import mannwhitneyu  # takes about a second to import
+    from scipy.stats import mannwhitneyu  # type: ignore[import-untyped]  # here: it takes about a second to import
 
     if not len(one) or not len(other):
         return float("nan"), float("nan")

@@ -57,6 +57,7 @@ ROLES = (
     Role("duplicate", ("duplicate",), 0.5),
     Role("induction", ("induction",), 0.5),
     Role("retrieval", ("retrieval",), 0.1, source="Wu et al., 2024"),
+    Role("transition", ("transition",), 0.1),
 )
 
 

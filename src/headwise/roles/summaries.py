@@ -46,9 +46,13 @@ def best_heads(found: LanguageRoles) -> tuple[BestHead, ...]:
             continue
         _, relation, direction = column.name.split(":")
         head = int(np.nanargmax(found.value[:, place]))
-        numbers = (float(each[head, place]) for each in (found.value, low, high))
-        count = int(found.count[head, place])
-        rows.append(BestHead(relation, direction, found.heads[head], *numbers, column.baseline, count))
+        rows.append(
+            BestHead(
+                relation, direction, found.heads[head],
+                value=float(found.value[head, place]), low=float(low[head, place]), high=float(high[head, place]),
+                baseline=column.baseline, count=int(found.count[head, place]),
+            )
+        )  # fmt: skip
     return tuple(rows)
 
 

@@ -7,6 +7,7 @@ from headwise.roles.statistics.rare import RareTokens
 from headwise.roles.statistics.repeats import duplicate_weight, induction_weight, retrieval
 from headwise.roles.statistics.separators import end_weight, separator_all, separator_top, separator_weight
 from headwise.roles.statistics.syntax import Syntax
+from headwise.roles.statistics.transition import Transition
 
 #: Changes when the definition of a statistic changes; a run never mixes versions.
 VERSION = 1
@@ -27,6 +28,7 @@ STATISTICS: tuple[StatisticFactory, ...] = (
     SingleColumn("retrieval", retrieval, ("decoder", "cross")),
     SingleColumn("end_weight", end_weight, ("decoder", "cross")),
     SingleColumn("alignment_entropy", alignment_entropy, ("cross",), share=False),
+    Transition.of,
     RareTokens.of,
     Offsets.of,
     Syntax.of,

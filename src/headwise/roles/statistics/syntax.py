@@ -76,8 +76,8 @@ class Syntax:
         device, width = batch.tokens.key_ids.device, len(self.columns)
         chosen = batch.index.tolist()
         words = torch.full(batch.tokens.key_ids.shape, -1)
-        for row, example in enumerate(chosen):
-            words[row, : len(self.words[example])] = torch.tensor(self.words[example])
+        for number, example in enumerate(chosen):
+            words[number, : len(self.words[example])] = torch.tensor(self.words[example])
         members = words[:, None] == torch.arange(int(words.max()) + 1)[:, None]  # (rows, words, tokens)
         row = np.repeat(np.arange(len(chosen)), [len(self.edges[example]) for example in chosen])
         one, other, relation = np.concatenate([self.edges[example] for example in chosen]).T
@@ -85,9 +85,14 @@ class Syntax:
         upwards, downwards = row * width + 2 * relation, row * width + 2 * relation + 1
         queries = np.unique(np.stack([downwards, other]), axis=1)[0]  # each head once for each of its relations
         counts = np.bincount(np.concatenate([upwards, queries]), minlength=len(chosen) * width)
-        both = [np.concatenate(each) for each in ((row, row), (one, other), (other, one), (upwards, downwards))]
-        tensors = [torch.from_numpy(each).to(device) for each in both]
-        return _Graph(members.to(device), *tensors, torch.from_numpy(counts).view(-1, width).to(device))
+        return _Graph(
+            members=members.to(device),
+            row=_joined(row, row).to(device),
+            attending=_joined(one, other).to(device),
+            attended=_joined(other, one).to(device),
+            place=_joined(upwards, downwards).to(device),
+            counts=torch.from_numpy(counts).view(-1, width).to(device),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +114,10 @@ class _Graph:
     attended: Tensor
     place: Tensor
     counts: Tensor
+
+
+def _joined(one: NDArray[np.int64], other: NDArray[np.int64]) -> Tensor:
+    return torch.from_numpy(np.concatenate([one, other]))
 
 
 def _edges_of(sentence: Sentence, words: tuple[int, ...]) -> list[tuple[int, int, str]]:
