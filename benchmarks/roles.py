@@ -12,11 +12,11 @@ Peak memory is that of the process minus that before the first sentence.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ import torch
 
 from headwise.data.folders import default_folder
 from headwise.data.treebanks import open_treebank
-from headwise.games import ProbabilityGame
 from headwise.engine import LocalEngine
+from headwise.games import ProbabilityGame
 from headwise.heads import find_heads
 from headwise.models import load_model, load_tokenizer
 from headwise.roles.corpus import Corpus, read_corpus
@@ -69,7 +69,8 @@ def run_part(part: str, count: int) -> dict[str, Any]:
     sentences = open_treebank("phrasebook" if folder is None else folder).examples("en", "all")
     sentences = (sentences * (count // len(sentences) + 1))[:count]
     corpus = read_corpus(model, find_heads(model), load_tokenizer("e5-small-pos"), sentences)
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts again at the present size
+    before, start = peak_bytes(), time.perf_counter()
     if part == "plain":
         plain_loop(model, corpus)
     elif part == "roles":
@@ -79,12 +80,17 @@ def run_part(part: str, count: int) -> dict[str, Any]:
     else:
         engine = LocalEngine(model, find_heads(model), ProbabilityGame(), corpus.examples)
         engine.run(np.arange(len(corpus.examples)), lambda _batch: nullcontext())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in KiB on Linux
     return {
         "seconds": time.perf_counter() - start,
-        "bytes": 1024 * max(peak - before, 1),
+        "bytes": max(peak_bytes() - before, 1),
         "data": "phrasebook, repeated" if folder is None else "PUD",
     }
+
+
+def peak_bytes() -> int:
+    """The largest resident size of this process since the peak was reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 @torch.no_grad()

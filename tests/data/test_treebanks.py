@@ -57,5 +57,5 @@ def test_what_is_not_a_treebank_is_refused_in_one_sentence(tmp_path: Path) -> No
     with pytest.raises(HeadwiseError, match="not a treebank"):
         open_treebank(tmp_path / "reviews.de.csv")
     write(tmp_path / "mine.conllu", "Rain")
-    with pytest.raises(HeadwiseError, match="does not say its language: rename it, for example to de.conllu"):
+    with pytest.raises(HeadwiseError, match=r"does not say its language: rename it, for example to de\.conllu"):
         open_treebank(tmp_path / "mine.conllu")

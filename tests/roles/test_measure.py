@@ -45,7 +45,15 @@ def test_every_statistic_is_that_of_a_plain_loop(kind: str) -> None:
     defined = check(found, model, corpus)
     expected = {"confidence", "entropy", "broad", "first", "rare:1", "rare:2"}
     if kind in ("marian", "t5"):
-        expected |= {"alignment_entropy", "end_weight", "retrieval", "transition", "separator_all", "previous", "induction"}
+        expected |= {
+            "alignment_entropy",
+            "end_weight",
+            "retrieval",
+            "transition",
+            "separator_all",
+            "previous",
+            "induction",
+        }
     elif kind.startswith("trees"):
         expected |= {"syntax:nsubj:head", "syntax:obj:dependent", "separator_top", "offset:-1", "next", "self"}
     else:

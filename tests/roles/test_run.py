@@ -86,7 +86,7 @@ def test_a_base_model_without_a_head_for_a_task_works() -> None:
 def test_mistakes_are_one_sentence() -> None:
     with pytest.raises(HeadwiseError, match="tokenizer: give the tokenizer of the model"):
         roles(bert(), languages="de", progress=False)
-    with pytest.raises(HeadwiseError, match="task: commands: no such treebank.*for data without trees give the task"):
+    with pytest.raises(HeadwiseError, match=r"task: commands: no such treebank.*for data without trees give the task"):
         roles(bert(), e5_tokenizer(), "commands", progress=False)
     with pytest.raises(HeadwiseError, match="phrasebook has no language 'xx'"):
         small(languages="xx")

@@ -53,7 +53,8 @@ def scores(value: Values, name: str = "de") -> HeadScores:
 
 def test_labels_follow_the_thresholds() -> None:
     found = HeadRoles(
-        {"de": language(offset_m1=(0.95, 0.9, 0.899), syntax_nsubj_head=(0.1, 0.5, 0.499), syntax_punct_head=(0.9,))}, {}
+        {"de": language(offset_m1=(0.95, 0.9, 0.899), syntax_nsubj_head=(0.1, 0.5, 0.499), syntax_punct_head=(0.9,))},
+        {},
     )
     labels = {(label.head, label.role): label for label in label_heads(found)}
     assert set(labels) == {
