@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from headwise.api import evaluate, learn_gates, load, mean_outputs, refine, repair, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
+    from headwise.data.treebanks import open_treebank
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
     from headwise.gates import gated
     from headwise.heads import HeadMap, Site, find_heads
     from headwise.masks import HeadMask
     from headwise.means import MeanOutputs
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
+    from headwise.roles.run import roles
     from headwise.scores import HeadScores, Provenance
     from headwise.soft_masks import SoftMask, load_mask
     from headwise.tuning import tune
@@ -36,12 +38,14 @@ else:
             "api": ("evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
+            "data.treebanks": ("open_treebank",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
             "gates": ("gated",),
             "heads": ("HeadMap", "Site", "find_heads"),
             "masks": ("HeadMask",),
             "means": ("MeanOutputs",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
+            "roles.run": ("roles",),
             "scores": ("HeadScores", "Provenance"),
             "soft_masks": ("SoftMask", "load_mask"),
             "tuning": ("tune",),
@@ -78,8 +82,10 @@ __all__ = [
     "load_pruned",
     "mean_outputs",
     "open_dataset",
+    "open_treebank",
     "refine",
     "repair",
+    "roles",
     "save_pruned",
     "score",
     "shrink",

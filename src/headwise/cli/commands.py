@@ -15,6 +15,7 @@ from headwise.cli.gates import gates_command
 from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
 from headwise.cli.prune import prune_command, refine_command
+from headwise.cli.roles import roles_command
 from headwise.cli.score import compare_command, score_command
 from headwise.cli.study import demo_command, report_command, study_command
 from headwise.cli.tables import print_table
@@ -53,6 +54,7 @@ app.command(name="refine")(refine_command)
 app.command(name="prune")(prune_command)
 app.command(name="compare")(compare_command)
 app.command(name="merge")(merge_command)
+app.command(name="roles")(roles_command)
 app.command(name="study")(study_command)
 app.command(name="report")(report_command)
 app.command(name="demo")(demo_command)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from headwise.data.catalog import open_and_guess
 from headwise.data.dataset import Dataset
-from headwise.data.examples import ChoiceExample, Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    Sentence,
+    TextExample,
+    TranslationExample,
+    WordExample,
+)
 from headwise.data.ids import identifies_item
 from headwise.data.selection import ALIGNED_SHARE, language_codes
 from headwise.data.splits import small_note
@@ -118,7 +126,7 @@ def _text(example: Example) -> str:
     match example:
         case WordExample():
             return " ".join(example.words)
-        case TextExample():
+        case TextExample() | Sentence():
             return example.text
         case PairExample():
             return f"{example.first} | {example.second}"

@@ -92,4 +92,4 @@ class Sentence:
     entities: tuple[str, ...]
 
 
-Example = TextExample | PairExample | WordExample | TranslationExample | ChoiceExample
+Example = TextExample | PairExample | WordExample | TranslationExample | ChoiceExample | Sentence

@@ -117,14 +117,27 @@ def open_folder(path: FilePath, task: str) -> Dataset:
     Raises:
         HeadwiseError: There is no such folder or task, or the folder has no files for it.
     """
-    root = Path(path)
     if task not in _TASKS:
         raise HeadwiseError(f"no data for a task {task!r}: choose one of {', '.join(_TASKS)}")
+    return _open(Path(path), task, *_TASKS[task])
+
+
+def open_tree_folder(path: FilePath) -> Dataset:
+    """Open the treebanks of a folder of published data sets as sentences with their trees.
+
+    Files, languages and splits are those of the task `pos`; see `open_folder`.
+
+    Raises:
+        HeadwiseError: There is no such folder, or it has no treebanks.
+    """
+    return _open(Path(path), "trees", partial(_find_ud, read=read_conllu), "ud/ or ud-nc/")
+
+
+def _open(root: Path, task: str, find: Callable[[Path], list[Corpus]], folders: str) -> Dataset:
     if not is_folder(root):
         raise HeadwiseError(
             f"{root}: no such folder: give the folder that contains {', '.join(f'{name}/' for name in FOLDERS)}"
         )
-    find, folders = _TASKS[task]
     corpora = sorted(find(root), key=lambda corpus: (corpus.language, corpus.name))
     if not corpora:
         raise HeadwiseError(f"{root}: no files for the task {task!r}: put them into {folders} as open_folder documents")
@@ -199,10 +212,10 @@ def _collect(found: list[tuple[str, str, str, Loader]]) -> list[Corpus]:
     return [Corpus(language, name, loaders, _own_id) for (language, name), loaders in splits.items()]
 
 
-def _find_pos(root: Path) -> list[Corpus]:
+def _find_ud(root: Path, read: Callable[[Path, bool], tuple[Example, ...]]) -> list[Corpus]:
     return _collect(
         [
-            (match["language"], match["name"] or "v1", match["split"], partial(_read_pos, path, not match["name"]))
+            (match["language"], match["name"] or "v1", match["split"], partial(read, path, not match["name"]))
             for folder in ("ud", "ud-nc")
             for path, match in _matches(root / folder, _UD)
         ]
@@ -334,7 +347,7 @@ def _read_tatoeba(path: Path, split: str) -> tuple[Example, ...]:
 
 #: The function that finds a task's corpora, and the folders in which it looks.
 _TASKS: dict[str, tuple[Callable[[Path], list[Corpus]], str]] = {
-    "pos": (_find_pos, "ud/ or ud-nc/"),
+    "pos": (partial(_find_ud, read=_read_pos), "ud/ or ud-nc/"),
     "ner": (_find_ner, "ner/"),
     "intents": (partial(_find_commands, which=0), "massive/ or atis/"),
     "slots": (partial(_find_commands, which=1), "massive/ or atis/"),

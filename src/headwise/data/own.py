@@ -43,7 +43,7 @@ def open_own(path: FilePath, task: str | None = None) -> tuple[Dataset, str, str
 
 def read_own(path: FilePath, task: str | None = None) -> list[Table]:
     """Read all files of a path as in `open_own`."""
-    return [read_file(each, task, language, split) for each, language, split in _find_files(path)]
+    return [read_file(each, task, language, split) for each, language, split in find_files(path)]
 
 
 def is_pattern(path: FilePath) -> bool:
@@ -104,7 +104,7 @@ class _Loader:
         return tuple(example for each in wanted for example in self._splits.get((language, each), ()))
 
 
-def _find_files(path: FilePath) -> list[tuple[Path, str | None, str | None]]:
+def find_files(path: FilePath) -> list[tuple[Path, str | None, str | None]]:
     """Return the files of a path, each with the language and the split that its name says."""
     if is_pattern(path):
         return _match_pattern(str(path))

@@ -132,9 +132,9 @@ class LocalEngine:
                 batch = task.make_batch(self.model, self.examples.encoded, pack.examples.tolist(), self.examples.pad_id)
                 autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.bfloat16)
                 with within(batch), autocast:
-                    logits = self.model(**batch.inputs(self._device), **self._call).logits
+                    output = self.model(**batch.inputs(self._device), **self._call)[0]  # also without a task head
                 levels = find_levels(on[pack.rows], self._depths, layers, pack.examples, share=False)
-                cost += self._count(pack, levels, pack.root, logits, time.perf_counter() - start, backward=False)
+                cost += self._count(pack, levels, pack.root, output, time.perf_counter() - start, backward=False)
         return cost
 
     @property

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.activations import device_of
 from headwise.attention import capture_attention
-from headwise.engine import EngineCost, LocalEngine
+from headwise.engine import EngineCost, ExampleSet, LocalEngine
 from headwise.errors import HeadwiseError
 from headwise.heads import Site
 from headwise.methods.base import Arrays, Problem
@@ -30,12 +31,16 @@ class SiteTokens:
         keys: Whether a key is a token, not padding, (rows, keys).
         text_queries: Whether a query is a token of the text, not a special one, (rows, queries).
         text_keys: Whether a key is a token of the text, not a special one, (rows, keys).
+        query_ids: The token id of each query, (rows, queries).
+        key_ids: The token id of each key, (rows, keys).
     """
 
     queries: Tensor
     keys: Tensor
     text_queries: Tensor
     text_keys: Tensor
+    query_ids: Tensor
+    key_ids: Tensor
 
 
 #: From weights (rows, heads, queries, keys) to sums over queries, (rows, heads), and the number of queries, (rows,).
@@ -204,7 +209,7 @@ class AttentionPasses:
 
         def capture(batch: Batch) -> Any:
             rows = np.searchsorted(index, batch.index.numpy())
-            tokens = self._tokens(batch)
+            tokens = site_tokens(batch, self.problem.examples, device_of(self.problem.model))
 
             def add(site: Site, weights: Tensor) -> None:
                 total, number = statistic(weights, tokens[site.stack])
@@ -217,24 +222,31 @@ class AttentionPasses:
         cost = self.engine.run(index, capture)
         return sums @ self.owned, counts @ self.owned, cost
 
-    def _tokens(self, batch: Batch) -> dict[str, SiteTokens]:
-        """The tokens of a batch, by stack."""
-        examples, inputs = self.problem.examples, batch.inputs(next(self.problem.model.parameters()).device)
-        special = torch.tensor(examples.special_ids, dtype=torch.long, device=inputs["input_ids"].device)
-        real = inputs["attention_mask"].bool()
-        text = real & ~torch.isin(inputs["input_ids"], special)
-        found = {"encoder": SiteTokens(real, real, text, text)}
-        if "decoder_input_ids" not in inputs:
-            return {**found, "decoder": found["encoder"]}
-        ids = inputs["decoder_input_ids"]
-        lengths = torch.from_numpy(examples.target_lengths[batch.index.numpy()]).to(ids.device)
-        written = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        told = written & ~torch.isin(ids, special)
-        return {
-            **found,
-            "decoder": SiteTokens(written, written, told, told),
-            "cross": SiteTokens(written, real, told, text),
-        }
+
+def site_tokens(batch: Batch, examples: ExampleSet, device: torch.device) -> dict[str, SiteTokens]:
+    """The tokens of the queries and keys of a batch, by stack.
+
+    Args:
+        batch: A batch of the examples.
+        examples: The examples, which know the special tokens and the lengths of translations.
+        device: The device of the tensors.
+    """
+    inputs = batch.inputs(device)
+    special = torch.tensor(examples.special_ids, dtype=torch.long, device=device)
+    ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
+    text = real & ~torch.isin(ids, special)
+    found = {"encoder": SiteTokens(real, real, text, text, ids, ids)}
+    if "decoder_input_ids" not in inputs:
+        return {**found, "decoder": found["encoder"]}
+    target = inputs["decoder_input_ids"]
+    lengths = torch.from_numpy(examples.target_lengths[batch.index.numpy()]).to(device)
+    written = torch.arange(target.shape[1], device=device) < lengths[:, None]
+    told = written & ~torch.isin(target, special)
+    return {
+        **found,
+        "decoder": SiteTokens(written, written, told, told, target, target),
+        "cross": SiteTokens(written, real, told, text, target, ids),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +258,8 @@ class RatioSums:
 
     Attributes:
         count: Number of examples.
-        sums: Sums over examples by name, (players,) each: the statistic `s`, the number of tokens `n`, and the
-            products `ss`, `sn` and `nn`.
+        sums: Sums over examples by name, of the shape of the statistic, such as (players,): the statistic `s`, the
+            number of tokens `n`, and the products `ss`, `sn` and `nn`.
 
     Example:
         >>> sums = RatioSums.start(1).add(RatioSums.arrays(np.array([[1.0], [4.0]]), np.array([[2.0], [3.0]])))
@@ -259,13 +271,13 @@ class RatioSums:
     sums: Mapping[str, Array]
 
     @classmethod
-    def start(cls, players: int) -> "RatioSums":
-        """The sums before any example."""
-        return cls(0, {name: np.zeros(players) for name in ("s", "n", "ss", "sn", "nn")})
+    def start(cls, shape: int | tuple[int, ...]) -> "RatioSums":
+        """The sums before any example, of a statistic of a shape such as (players,)."""
+        return cls(0, {name: np.zeros(shape) for name in ("s", "n", "ss", "sn", "nn")})
 
     @staticmethod
     def arrays(statistic: Array, tokens: Array) -> dict[str, NDArray[Any]]:
-        """The sums of a round, as the argument of `add`, from sums of examples, (examples, players) each."""
+        """The sums of a round, as the argument of `add`, from sums of examples, (examples, …) each."""
         s, n = statistic, tokens
         products = {"s": s, "n": n, "ss": s * s, "sn": s * n, "nn": n * n}
         return {"count": np.array(len(s)), **{name: each.sum(0) for name, each in products.items()}}
@@ -278,13 +290,13 @@ class RatioSums:
 
     @property
     def mean(self) -> Array:
-        """The mean over tokens of each player, (players,); NaN without tokens."""
+        """The mean over tokens; NaN without tokens."""
         tokens = self.sums["n"]
         return np.divide(self.sums["s"], tokens, out=np.full_like(tokens, np.nan), where=tokens > 0)
 
     @property
     def stderr(self) -> Array:
-        """The standard error of each mean, (players,); NaN with fewer than two examples or without tokens."""
+        """The standard error of each mean; NaN with fewer than two examples or without tokens."""
         mean, tokens = self.mean, self.sums["n"]
         if self.count < 2:
             return np.full_like(tokens, np.nan)

@@ -47,7 +47,7 @@ class LanguageTask:
             HeadwiseError: An example is not a text, or an empty one.
         """
         texts = texts_of(examples)
-        start = _start_token(tokenizer)
+        start = start_token(tokenizer)
         encoded, cut = [], 0
         tokens = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         for example, ids in zip(examples, tokens, strict=True):
@@ -127,7 +127,7 @@ def perplexity(
     """
     stride = max(1, window // 2) if stride is None else stride
     _check_window(model, window, stride)
-    start = _start_token(tokenizer)
+    start = start_token(tokenizer)
     tokens = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     windows = [
         (owner, each) for owner, ids in enumerate(tokens) for each in make_windows((start, *ids), window, stride)
@@ -217,7 +217,7 @@ class MultipleChoice:
         texts = [context, *(f"{context}{separator}{choice}" for choice in example.choices)]
         before, *wholes = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         shared = min(_shared_prefix(before, whole) for whole in wholes)
-        start, encoded, cut = _start_token(tokenizer), [], False
+        start, encoded, cut = start_token(tokenizer), [], False
         for whole in wholes:
             ids, gold = [start, *whole[:-1]], whole[shared:]
             if not 1 <= len(gold) <= self.window:
@@ -298,7 +298,12 @@ def _sum_sequences(
     return sum_gold(model, LanguageTask(window=longest), encoded, pad_id_of(tokenizer), by_owner)
 
 
-def _start_token(tokenizer: Any) -> int:
+def start_token(tokenizer: Any) -> int:
+    """The token before the first token of a text.
+
+    Raises:
+        HeadwiseError: The tokenizer has none.
+    """
     for name in ("bos_token_id", "cls_token_id", "eos_token_id"):
         if (found := getattr(tokenizer, name)) is not None:
             return int(found)

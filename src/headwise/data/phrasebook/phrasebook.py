@@ -36,10 +36,25 @@ def open_phrasebook(task: Task) -> Dataset:
         raise HeadwiseError(f"phrasebook has no task {task!r}: choose one of {', '.join(get_args(Task))}")
 
     def load(language: str, split: str) -> tuple[WordExample, ...]:
-        chosen = tuple(sentence for sentence in phrasebook_sentences(language) if split in ("all", _half(sentence)))
+        chosen = _sentences(language, split)
         return pos_examples(chosen) if task == "pos" else entity_examples(chosen)
 
     return Dataset("phrasebook", LANGUAGES, SPLITS, load)
+
+
+def open_phrasebook_trees() -> Dataset:
+    """Open the phrasebook as sentences with their trees; languages and splits are those of `open_phrasebook`.
+
+    Example:
+        >>> first = open_phrasebook_trees().examples("en", "dev")[0]
+        >>> list(zip(first.words, first.heads, first.relations))[2]
+        ('museum', 6, 'nsubj')
+    """
+    return Dataset("phrasebook", LANGUAGES, SPLITS, _sentences)
+
+
+def _sentences(language: str, split: str) -> tuple[Sentence, ...]:
+    return tuple(sentence for sentence in phrasebook_sentences(language) if split in ("all", _half(sentence)))
 
 
 @cache

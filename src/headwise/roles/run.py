@@ -1,0 +1,164 @@
+"""From a model and data to a table of roles, in a run folder that can be resumed."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwise.data.catalog import open_dataset
+from headwise.data.dataset import Dataset
+from headwise.data.selection import choose_examples, language_codes
+from headwise.data.treebanks import TREES, open_treebank
+from headwise.engine import EngineSettings
+from headwise.errors import FieldError, HeadwiseError, MissingPackageError
+from headwise.files import hash_json
+from headwise.heads import HeadMap, find_heads, hash_weights
+from headwise.models import load_model, load_tokenizer
+from headwise.roles.corpus import Corpus, read_corpus
+from headwise.roles.measure import ROUND, measure_language
+from headwise.roles.statistics import VERSION
+from headwise.roles.table import HeadRoles
+from headwise.runs import Journal, open_run
+from headwise.support.progress import Advance, showing
+
+#: Name of the table in a run folder, in each format.
+TABLE = "roles"
+
+
+def roles(
+    model: Any,
+    tokenizer: Any = None,
+    data: Dataset | str = "phrasebook",
+    *,
+    task: str = "",
+    languages: str | Sequence[str] = "all",
+    split: str = "dev",
+    limit: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Advance | bool = True,
+    settings: EngineSettings | None = None,
+) -> HeadRoles:
+    """Measure what the heads of a model attend to in every language, in one pass over the data.
+
+    Args:
+        model: A transformers model, with or without a head for a task, a PEFT model around one, or the name of a model.
+        tokenizer: Its tokenizer; by default the one that comes with the model of that name.
+        data: A data set, or the name of one.
+        task: What to read of the named data: by default the treebank of that name (`open_treebank`), which is needed
+            for syntactic roles; otherwise a task of `open_dataset`, such as `nli`, `translation` or `lm`.
+        languages: Codes, as a list or separated by commas, or `all`. Languages with the same items are aligned.
+        split: Which part of the data.
+        limit: The maximum number of examples per language, the first ones; None for all.
+        out: A run folder, which gets the table as `roles.parquet`, `roles.csv` and `roles.json`. The same call
+            continues a stopped run. By default nothing is kept on disk.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+        settings: Settings of the engine, such as the memory limit.
+
+    Returns:
+        The statistics of each language, `found["de"]["previous"]`; `found.rows()` is a tidy table.
+
+    Raises:
+        HeadwiseError: The model and the data do not fit each other.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from headwise.models import load_tokenizer
+        >>> config = BertConfig(vocab_size=250_037, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8)
+        >>> found = roles(BertModel(config), load_tokenizer("e5-small"), "phrasebook", languages="de", limit=4,
+        ...               progress=False)
+        >>> found.heads, found["de"]["confidence"].shape
+        (('encoder.0.0', 'encoder.0.1'), (2,))
+    """
+    dataset = _open(data, task)  # before the model, because it fails faster
+    codes = language_codes(languages if isinstance(languages, str) else ",".join(languages), dataset)
+    examples, note = choose_examples(dataset, codes, split, limit)
+    loaded, tokenizer, name = _load(model, tokenizer)
+    heads = find_heads(loaded)
+    corpora = {code: read_corpus(loaded, heads, tokenizer, each) for code, each in examples.items()}
+    about = {
+        "model": name or heads.model, "fingerprint": heads.fingerprint, "data": dataset.name, "task": dataset.task,
+        "split": split, "statistics": VERSION, "notes": [line for line in (note, dataset.note) if line],
+    }  # fmt: skip
+    config = {
+        **about, "study": "roles", "languages": codes, "limit": limit, "round": ROUND, "seed": 0,
+        "weights": hash_weights(loaded), "examples": {code: _fingerprint(each) for code, each in corpora.items()},
+    }  # fmt: skip
+    with showing(progress, "measuring roles") as advance, _journal(out, config) as journal:
+        found = HeadRoles(_measure(loaded, heads, corpora, journal, advance, settings), about)
+        if out is not None:
+            save_tables(found, Path(out))
+    return found
+
+
+def _measure(
+    model: Any,
+    heads: HeadMap,
+    corpora: Mapping[str, Corpus],
+    journal: Journal | None,
+    advance: Advance,
+    settings: EngineSettings | None,
+) -> dict[str, Any]:
+    total, before, found = sum(len(each.examples) for each in corpora.values()), 0, {}
+    for language, corpus in corpora.items():
+
+        def show(done: int, language: str = language, before: int = before) -> None:
+            advance(before + done, total, language)
+
+        found[language] = measure_language(model, heads, corpus, journal, language, show, settings)
+        before += len(corpus.examples)
+    advance(total, total, "")
+    return found
+
+
+def save_tables(found: HeadRoles, folder: Path) -> tuple[str, ...]:
+    """Write the table in all formats; without pyarrow, return a note that the parquet file was not written."""
+    found.save(folder / f"{TABLE}.json")
+    found.save(folder / f"{TABLE}.csv")
+    try:
+        found.save(folder / f"{TABLE}.parquet")
+    except MissingPackageError as error:
+        return (f"{TABLE}.parquet is not written: {error}",)
+    return ()
+
+
+@contextmanager
+def _journal(out: str | os.PathLike[str] | None, config: Mapping[str, Any]) -> Iterator[Journal | None]:
+    """The journal of a run folder; None without a folder."""
+    if out is None:
+        yield None
+        return
+    with open_run(out, config) as run:
+        yield run.journal
+
+
+def _open(data: Dataset | str, task: str) -> Dataset:
+    if isinstance(data, Dataset):
+        return data
+    if task and task != TREES:
+        return open_dataset(data, task)
+    try:
+        return open_treebank(data)
+    except HeadwiseError as error:
+        if task == TREES:
+            raise
+        raise FieldError("task", f"{error}; for data without trees give the task, such as nli or lm") from None
+
+
+def _load(model: Any, tokenizer: Any) -> tuple[Any, Any, str]:
+    """The model, the tokenizer and the name of the model, if it was loaded by name."""
+    name = ""
+    if isinstance(model, str | os.PathLike):
+        name = str(model)
+        tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
+        model = load_model(model, device="auto")
+    if tokenizer is None:
+        raise FieldError("tokenizer", "give the tokenizer of the model")
+    return model, tokenizer, name
+
+
+def _fingerprint(corpus: Corpus) -> str:
+    """A hash of the tokens and trees of a language."""
+    trees = [None if each is None else (each.heads, each.relations) for each in corpus.sentences]
+    return hash_json([[each.content() for each in corpus.examples.encoded], corpus.words, trees])
