@@ -96,6 +96,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         self._ray = _import_ray()
+        self._pickler = self._ray.cloudpickle.Pickler
         self._owner = _connect(self._ray, self.settings)
         try:
             total = self._ray.cluster_resources()
@@ -154,9 +155,7 @@ class Cluster:
 
     def keep_model(self, model: nn.Module) -> tuple[str, Any]:
         """The key of a model and its reference in the object store; a model that is there already is not sent again."""
-        from ray import cloudpickle
-
-        skeleton, arrays = ship_model(model, cloudpickle.Pickler)
+        skeleton, arrays = ship_model(model, self._pickler)
         digest = hashlib.sha256(skeleton)
         for array in arrays:
             digest.update(zlib.crc32(array).to_bytes(4, "little"))
