@@ -58,11 +58,11 @@ class SimulatedWorkers:
         if fault == "dies":
             self._report(begin + seconds / 2, Event(worker, "died", Failure("died", "the worker died")))
         elif isinstance(fault, Failure):
-            self._report(begin + seconds, Event(worker, "failure", fault))
+            self._report(begin + seconds, Event(worker, "failure", fault, job))
         elif fault is None:
             found = self._compute(worker, job)
             kind: Literal["failure", "answer"] = "failure" if isinstance(found, Failure) else "answer"
-            self._report(begin + seconds, Event(worker, kind, found))
+            self._report(begin + seconds, Event(worker, kind, found, job))
 
     def stop(self, worker: int) -> None:
         """End a worker."""

@@ -106,6 +106,7 @@ def test_workers_that_never_start_are_reported() -> None:
 def test_workers_that_always_die_are_reported() -> None:
     found, dispatcher = run(SimulatedWorkers(square, fault=lambda *_: "dies"), 2, jobs=30)
     assert all(isinstance(each, Failure) for each in found.values())
+    assert len(found) == 30
     assert dispatcher.replaced < 100
 
 
@@ -165,3 +166,29 @@ def test_a_lost_connection_is_an_error_and_not_an_endless_wait() -> None:
     [(_, found)] = thread.answers([1])
     assert found == Failure("error", "the connection to the cluster was lost: ConnectionError: no route")
     thread.close()
+
+
+def test_answers_belong_to_their_jobs_even_if_they_arrive_in_another_order() -> None:
+    class Shuffled(SimulatedWorkers):
+        def wait(self, seconds: float) -> Any:
+            found = super().wait(seconds)
+            return [each for each in found if each.kind == "ready"] + [
+                each for each in found[::-1] if each.kind != "ready"
+            ]
+
+    found, _ = run(Shuffled(square, seconds=lambda *_: 0.0), 1, jobs=20)
+    assert found == {job: job * job for job in range(20)}
+
+
+def test_answers_that_arrive_after_all_was_given_up_are_ignored() -> None:
+    # Workers 1 and above die at once, while worker 0 still computes: it answers when its job was given up long ago.
+    workers = SimulatedWorkers(
+        square, lambda worker, _: 20.0 if worker == 0 else 0.1, lambda worker, _: "dies" if worker else None
+    )
+    found, dispatcher = run(workers, 2, jobs=8)
+    assert len(found) == 8
+    late: list[Any] = []
+    dispatcher.backlog.append(Ticket(5, late.append))
+    while dispatcher.busy:
+        dispatcher.step()
+    assert late in ([25], [Failure("died", "the worker died")])

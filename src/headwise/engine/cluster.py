@@ -7,6 +7,8 @@ Results therefore have the same bits for any number of workers and any order of 
 import hashlib
 import itertools
 import logging
+import os
+import platform
 import time
 import zlib
 from collections import OrderedDict
@@ -104,13 +106,9 @@ class Cluster:
             self.workers = self.settings.workers or max(
                 1, int(total["GPU"] if self.gpu else total.get("CPU", 1) / self.settings.threads)
             )
+            self._backend = _RayWorkers(self._ray, self.gpu, self.settings.threads)
             self._thread = DispatcherThread(
-                Dispatcher(
-                    _RayWorkers(self._ray, self.gpu, self.settings.threads),
-                    self.workers,
-                    self.settings.timeout,
-                    note=_log.warning,
-                )
+                Dispatcher(self._backend, self.workers, self.settings.timeout, note=_log.warning)
             )
         except BaseException:
             self._disconnect()
@@ -143,6 +141,11 @@ class Cluster:
         if self.gpu and settings.token_budget is None:
             settings = replace(settings, token_budget=_GPU_TOKENS)
         return ClusterEngine(self, model, heads, game, examples, players, settings, baseline)
+
+    @property
+    def processes(self) -> dict[int, tuple[str, int]]:
+        """Node and process id of each worker that is ready."""
+        return dict(self._backend.processes)
 
     @property
     def replaced(self) -> int:
@@ -270,8 +273,9 @@ class _RayWorker(ModelWorker):
 
         super().__init__(device, threads, ray.get)
 
-    def hello(self) -> dict[str, str]:
-        return versions()
+    def hello(self) -> tuple[dict[str, str], str, int]:
+        """Versions, node and process id."""
+        return versions(), platform.node(), os.getpid()
 
 
 class _RayWorkers:
@@ -282,20 +286,24 @@ class _RayWorkers:
         self._actor = ray.remote(num_cpus=threads, num_gpus=int(gpu), max_restarts=0)(_RayWorker)
         self._arguments = ("cuda" if gpu else "cpu", threads)
         self._actors: dict[int, Any] = {}
-        self._waiting: dict[Any, tuple[int, bool]] = {}  # reference: worker, and whether it is the first call
+        self._waiting: dict[
+            Any, tuple[int, WorkerJob | None]
+        ] = {}  # reference: worker and job; no job in the first call
         self._numbers = itertools.count()
+        self.processes: dict[int, tuple[str, int]] = {}
 
     def start(self) -> int:
         number = next(self._numbers)
         self._actors[number] = self._actor.remote(*self._arguments)
-        self._waiting[self._actors[number].hello.remote()] = number, True
+        self._waiting[self._actors[number].hello.remote()] = number, None
         return number
 
     def send(self, worker: int, job: WorkerJob) -> None:
-        self._waiting[self._actors[worker].compute.remote(job)] = worker, False
+        self._waiting[self._actors[worker].compute.remote(job)] = worker, job
 
     def stop(self, worker: int) -> None:
         self._ray.kill(self._actors.pop(worker))
+        self.processes.pop(worker, None)
         self._waiting = {reference: about for reference, about in self._waiting.items() if about[0] != worker}
 
     def wait(self, seconds: float) -> list[Event]:
@@ -303,10 +311,9 @@ class _RayWorkers:
             time.sleep(min(seconds, 0.01))
             return []
         ready, _ = self._ray.wait(list(self._waiting), timeout=seconds)
-        if ready:  # all that are ready by now, in the order in which they were sent
+        if ready:  # all that are ready by now
             ready, _ = self._ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)
-        known = set(ready)
-        return [event for reference in list(self._waiting) if reference in known for event in self._event(reference)]
+        return [event for reference in ready for event in self._event(reference)]
 
     def now(self) -> float:
         return time.monotonic()
@@ -315,18 +322,20 @@ class _RayWorkers:
         """What a call returned; nothing for the other calls of a worker that died."""
         if reference not in self._waiting:
             return
-        worker, first = self._waiting.pop(reference)
+        worker, job = self._waiting.pop(reference)
         try:
             found = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
+            where = "process {1} on {0}: ".format(*self.processes[worker]) if worker in self.processes else ""
             self.stop(worker)
-            yield Event(worker, "died", Failure("died", _in_words(error)))
+            yield Event(worker, "died", Failure("died", where + _in_words(error)))
             return
-        if first:
-            _check_versions(found)
+        if job is None:
+            _check_versions(found[0])
+            self.processes[worker] = found[1:]
             yield Event(worker, "ready")
         else:
-            yield Event(worker, "failure" if isinstance(found, Failure) else "answer", found)
+            yield Event(worker, "failure" if isinstance(found, Failure) else "answer", found, job)
 
 
 def _import_ray() -> Any:

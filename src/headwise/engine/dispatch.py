@@ -53,11 +53,13 @@ class Event:
         worker: Its number.
         kind: `ready` (it accepts jobs), `answer`, `failure` (of a job; the worker still runs) or `died`.
         content: The answer, or the `Failure`.
+        job: The job of an answer or a failure, as it was sent.
     """
 
     worker: int
     kind: Literal["ready", "answer", "failure", "died"]
     content: Any = None
+    job: Any = None
 
 
 class Workers(Protocol):
@@ -132,6 +134,9 @@ class Dispatcher:
         self.backlog: deque[Ticket] = deque()
         self.replaced = 0
         self._slots: dict[int, _Slot] = {}
+        self._free: dict[int, _Slot] = {}  # the workers that can take another job
+        self._sent = 0  # jobs at workers
+        self._next_check = 0.0
         self._lost = 0  # workers that were lost since the last answer
         for _ in range(count):
             self._start()
@@ -139,7 +144,7 @@ class Dispatcher:
     @property
     def busy(self) -> bool:
         """Whether there are jobs without an answer."""
-        return bool(self.backlog) or any(slot.jobs for slot in self._slots.values())
+        return bool(self.backlog) or self._sent > 0
 
     def step(self, seconds: float = _WAIT) -> None:
         """Send jobs to free workers, and handle what workers report within a number of seconds."""
@@ -151,16 +156,16 @@ class Dispatcher:
     @property
     def has_room(self) -> bool:
         """Whether a worker could take another job."""
-        return any(slot.ready and len(slot.jobs) < DEPTH for slot in self._slots.values())
+        return bool(self._free)
 
     def fail_all(self, failure: Failure) -> None:
-        """Answer all jobs with a failure."""
+        """Answer all jobs with a failure. Workers may still finish theirs; these answers are ignored."""
         waiting = [*self.backlog, *(ticket for slot in self._slots.values() for ticket in slot.jobs)]
         self.backlog.clear()
-        for slot in self._slots.values():
-            slot.jobs.clear()
         for ticket in waiting:
-            ticket.answer(failure)
+            if not ticket.cancelled:
+                ticket.cancelled = True
+                ticket.answer(failure)
 
     def _start(self) -> None:
         worker = self.workers.start()
@@ -171,16 +176,24 @@ class Dispatcher:
         while self.backlog and self.backlog[0].cancelled:
             self.backlog.popleft()
         for most in range(1, DEPTH + 1):
-            for slot in self._slots.values():
-                if slot.ready and len(slot.jobs) < most and (ticket := self._next(slot)) is not None:
-                    if not slot.jobs:
-                        slot.since = self.workers.now()
-                    slot.jobs.append(ticket)
-                    self.workers.send(slot.worker, ticket.job)
+            for slot in list(self._free.values()) if self.backlog else ():
+                if len(slot.jobs) < most and (ticket := self._next(slot)) is not None:
+                    self._send(slot, ticket)
+
+    def _send(self, slot: _Slot, ticket: Ticket) -> None:
+        if not slot.jobs:
+            slot.since = self.workers.now()
+        slot.jobs.append(ticket)
+        self._sent += 1
+        if len(slot.jobs) == DEPTH:
+            del self._free[slot.worker]
+        self.workers.send(slot.worker, ticket.job)
 
     def _next(self, slot: _Slot) -> Ticket | None:
         """The first job in the backlog that may go to a worker: one that did not fail on it, if there are others."""
         for place, ticket in enumerate(self.backlog):
+            if ticket.cancelled:
+                continue
             if slot.worker not in ticket.tried or self._tried_everywhere(ticket):
                 del self.backlog[place]
                 return ticket
@@ -196,11 +209,15 @@ class Dispatcher:
         match event.kind:
             case "ready":
                 slot.ready = True
+                self._free[slot.worker] = slot
             case "died":
                 self._replace(slot, event.content)
             case "answer" | "failure":
-                ticket = slot.jobs.popleft()
+                ticket = next(each for each in slot.jobs if each.job is event.job)
+                slot.jobs.remove(ticket)
                 slot.since = self.workers.now()
+                self._sent -= 1
+                self._free[slot.worker] = slot
                 if event.kind == "failure":
                     self._failed(slot, ticket, event.content)
                 else:
@@ -224,6 +241,8 @@ class Dispatcher:
     def _replace(self, slot: _Slot, failure: Failure) -> None:
         """Start a new worker in the place of one that died or hangs; its jobs go to others."""
         del self._slots[slot.worker]
+        self._free.pop(slot.worker, None)
+        self._sent -= len(slot.jobs)
         self._lost += 1
         running, *waiting = slot.jobs or [None]
         self.backlog.extendleft(reversed([each for each in waiting if each is not None]))
@@ -238,6 +257,9 @@ class Dispatcher:
 
     def _check_times(self) -> None:
         now = self.workers.now()
+        if now < self._next_check:
+            return
+        self._next_check = now + _WAIT
         for slot in list(self._slots.values()):
             if slot.ready and slot.jobs and now - slot.since > self.timeout:
                 self.workers.stop(slot.worker)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from headwise.engine import EngineFactory
-from headwise.errors import FieldError, MissingPackageError
+from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, load_means
@@ -199,12 +199,20 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
 def _save(scores: HeadScores, run: Run, name: str) -> None:
     """Write scores and their masks; if the mask has changed, delete the refined mask that started from the old one."""
     mask, path = scores.mask("harmful"), run.folder / "masks" / name
-    if path.exists() and HeadMask.load(path) != mask:
+    if path.exists() and not _is_same(path, mask):
         (run.folder / REFINED / name).unlink(missing_ok=True)
     scores.save(run.folder / "scores" / name)
     mask.save(path)
     if scores.provenance.method == Soft.name:
         soft_mask(scores).save(run.folder / SOFT / name)
+
+
+def _is_same(path: Path, mask: HeadMask) -> bool:
+    """Whether a file contains a mask; a damaged file does not, and is written again."""
+    try:
+        return HeadMask.load(path) == mask
+    except HeadwiseError:
+        return False
 
 
 def _time_left(seconds: float | None, start: float, languages: int) -> float | None:
