@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from headwise import HeadMask, HeadScores, HeadwiseError
 from headwise.data.examples import WordExample
 from headwise.methods import Estimand
+from headwise.runs import read_run
 from headwise.runs.config import read_config, write_config
 from headwise.scores.tables import load_table
 from headwise.scoring import (

@@ -339,6 +339,8 @@ class _RayWorkers:
 
 
 def _import_ray() -> Any:
+    # Ray prints on standard output that a worker died, which would spoil JSON; the dispatcher reports it instead.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "worker died or was killed")
     try:
         import ray
     except ModuleNotFoundError:
