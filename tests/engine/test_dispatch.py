@@ -1,5 +1,6 @@
 """Jobs are answered exactly once, whatever happens to the workers that compute them."""
 
+import functools
 import math
 import random
 import threading
@@ -27,7 +28,7 @@ def run(workers: SimulatedWorkers, count: int, jobs: int, **options: Any) -> tup
         found[job] = result
 
     for job in range(jobs):
-        dispatcher.backlog.append(Ticket(job, lambda result, job=job: answer(job, result)))
+        dispatcher.backlog.append(Ticket(job, functools.partial(answer, job)))
     while dispatcher.busy:
         dispatcher.step()
     return found, dispatcher

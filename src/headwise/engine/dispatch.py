@@ -7,6 +7,7 @@
 - Each job is answered exactly once. Late answers of a worker that was given up are ignored.
 """
 
+import functools
 import itertools
 import queue
 import threading
@@ -296,7 +297,7 @@ class DispatcherThread:
         try:
             while True:
                 for place, job in itertools.islice(source, self._room - len(waiting)):
-                    waiting[place] = ticket = Ticket(job, lambda found, place=place: arrived.put((place, found)))
+                    waiting[place] = ticket = Ticket(job, functools.partial(_deliver, arrived, place))
                     self._submit(ticket)
                 if not waiting:
                     return
@@ -319,11 +320,11 @@ class DispatcherThread:
         return (DEPTH + 1) * self.dispatcher.count
 
     def _submit(self, ticket: Ticket) -> None:
-        if self._crash is not None or self._end.is_set():
+        if not self._thread.is_alive() or self._end.is_set():
             raise HeadwiseError("the cluster was closed" if self._crash is None else self._crash.reason)
         self._inbox.put(ticket)
-        if self._crash is not None:  # the thread may have ended just before
-            ticket.answer(self._crash)
+        if (crash := self._crash) is not None:  # the thread has just ended, perhaps without seeing the ticket
+            ticket.answer(crash)
 
     def _run(self) -> None:
         crash = Failure("error", "the cluster was closed")
@@ -349,3 +350,7 @@ class DispatcherThread:
                 return
             if ticket is not None:
                 self.dispatcher.backlog.append(ticket)
+
+
+def _deliver(arrived: "queue.SimpleQueue[tuple[int, Any]]", place: int, found: Any) -> None:
+    arrived.put((place, found))
