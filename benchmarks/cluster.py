@@ -49,6 +49,7 @@ BUDGET = 6_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rows and kills: a few minutes")
+    parser.add_argument("--kills", type=int, help="only kill this number of workers and of drivers")
     parser.add_argument("--driver", nargs=2, metavar=("RUN", "OUT"), help="only run the driver that is killed")
     arguments = parser.parse_args()
     if arguments.driver is not None:
@@ -56,16 +57,19 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     quick = arguments.quick
+    kills = arguments.kills or (3 if quick else 20)
+    workers, drivers = kill_workers(kills), kill_drivers(kills)
+    survived = {"kills_tried": 2 * kills, "kills_survived": 2 * kills - workers - (kills if drivers else 0)}
+    if arguments.kills is not None:
+        print(json.dumps(survived))
+        return
     figures = measure_speed(rows=400 if quick else 1600, rounds=2 if quick else 5)
-    workers = kill_workers(kills=3 if quick else 20)
-    drivers = kill_drivers(kills=2 if quick else 20)
     simulation = simulate(figures["seconds_per_batch"], figures["driver_seconds_per_batch"])
     summary = {
         "speedup_2_workers": figures["speedup_2_workers"],
         "driver_overhead": figures["driver_overhead"],
-        "identical_scores": int(figures["identical"] and workers == drivers == 0),
-        "kills_tried": (3 + 2) if quick else 40,
-        "kills_survived": ((3 + 2) if quick else 40) - workers - drivers,
+        "identical_scores": int(figures["identical"] and not (workers or drivers)),
+        **survived,
     }
     print(json.dumps(summary | {"speed": figures, "simulation": simulation}))
 
@@ -95,6 +99,7 @@ def measure_speed(rows: int, rounds: int) -> dict[str, Any]:
     problem = make_problem(384, 12)
     on, index = random_rows(problem, rows)
     local = problem.engine()
+    assert isinstance(local, LocalEngine)
     expected = local.values(on[:50], index[:50]).values
     seconds: dict[str, list[float]] = {"local": [], "1 worker": [], "2 workers": []}
     busy, identical, packs = [], True, 0

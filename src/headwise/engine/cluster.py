@@ -161,7 +161,7 @@ class Cluster:
         skeleton, arrays = ship_model(model, self._pickler)
         digest = hashlib.sha256(skeleton)
         for array in arrays:
-            digest.update(zlib.crc32(array).to_bytes(4, "little"))
+            digest.update(zlib.crc32(array.data).to_bytes(4, "little"))
         key = digest.hexdigest()
         if key not in self._models:
             while len(self._models) >= _MOST_MODELS:
