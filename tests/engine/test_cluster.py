@@ -15,7 +15,7 @@ from torch import nn
 
 from headwise import gated
 from headwise.engine import EngineCost, EngineSettings, LocalEngine
-from headwise.engine.cluster import ClusterSettings
+from headwise.engine.cluster import Cluster, ClusterSettings
 from headwise.engine.dispatch import Failure
 from headwise.engine.shipping import ship_model, unship_model
 from headwise.engine.worker import WorkerJob
@@ -258,3 +258,17 @@ def test_methods_that_need_the_model_here_refuse_a_cluster(method: str) -> None:
 def test_wrong_settings_are_named(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(HeadwiseError, match=said):
         ClusterSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:1", "at '127.0.0.1:1': .*Connection refused"),
+        ("somewhere", "at 'somewhere': an address is HOST:PORT or auto"),
+        ("127.0.0.1:many", "at '127.0.0.1:many': an address is HOST:PORT or auto"),
+    ],
+)
+def test_a_wrong_address_is_named_at_once(address: str, said: str) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'headwise[cluster]'")
+    with pytest.raises(HeadwiseError, match=f"cluster: no Ray cluster can be used {said}"):
+        Cluster(ClusterSettings(address=address)).__enter__()

@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import platform
+import socket
 import time
 import zlib
 from collections import OrderedDict
@@ -40,6 +41,8 @@ _SPLIT_AFTER = ("memory", "died", "hung")
 _GPU_TOKENS = 16384
 #: Maximum number of models in the object store.
 _MOST_MODELS = 2
+#: Maximum number of seconds to wait for an answer at the address of a cluster.
+_CONNECT_SECONDS = 10.0
 #: Maximum number of players named in an error message.
 _NAMED = 4
 
@@ -358,11 +361,23 @@ def _connect(ray: Any, settings: ClusterSettings) -> bool:
         ray.init("local", num_cpus=settings.workers * settings.threads, include_dashboard=False, **quiet)
         return True
     try:
+        _check_reachable(settings.address)
         ray.init(settings.address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise FieldError("cluster", f"no Ray cluster can be used at {settings.address!r}: {reason}") from None
     return True
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an error if nothing answers at an address: Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        raise ValueError("an address is HOST:PORT or auto")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS):
+        pass
 
 
 def _check_versions(found: dict[str, str]) -> None:
