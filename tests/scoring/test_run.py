@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from headwise import HeadMask, HeadScores, HeadwiseError
 from headwise.data.examples import WordExample
 from headwise.methods import Estimand
+from headwise.runs import read_run
 from headwise.runs.config import read_config, write_config
 from headwise.scores.tables import load_table
 from headwise.scoring import (
@@ -309,3 +310,21 @@ def test_peers_are_told_what_they_may_spend(
     monkeypatch.setattr("headwise.scoring.run.find_method", find)
     run_scoring(dataclasses.replace(world, method="shapiq"), tmp_path / "run")
     assert told == {"units": 40}
+
+
+def test_lost_and_damaged_result_files_are_written_again_from_the_journal(world: ScoringPlan, tmp_path: Path) -> None:
+    first = run_scoring(world, tmp_path / "run")
+    files = {path: path.read_bytes() for path in sorted((tmp_path / "run").glob("*/*.json"))}
+    assert len(files) >= 4
+    for number, path in enumerate(files):
+        if number % 2:
+            path.unlink()
+        else:
+            path.write_text("{")
+    with read_run(tmp_path / "run") as run:
+        rounds = {stream: run.journal.count(stream) for stream in run.journal.streams()}
+    again = run_scoring(world, tmp_path / "run")
+    assert again.scores == first.scores
+    assert {path: path.read_bytes() for path in files} == files
+    with read_run(tmp_path / "run") as run:
+        assert {stream: run.journal.count(stream) for stream in run.journal.streams()} == rounds, "nothing is computed"

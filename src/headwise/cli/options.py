@@ -1,8 +1,13 @@
 """Options that several commands share."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from headwise.engine import EngineFactory
 
 ModelName = Annotated[
     str,
@@ -26,6 +31,20 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum numbe
 Bfloat16 = Annotated[
     bool, typer.Option("--bfloat16", help="Compute in bfloat16, which is faster on hardware that supports it.")
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Compute on a number of workers: processes of this machine, or of the Ray cluster of --cluster.",
+    ),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Compute on a running Ray cluster, such as 10.0.0.1:6379 or auto."
+    ),
+]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 
@@ -39,3 +58,25 @@ def show_device(device: str, dtype: str) -> None:
 
     shown = "as saved" if choose_dtype(dtype) == "auto" else dtype
     typer.echo(f"headwise: device {choose_device(device).type}, dtype {shown}", err=True)
+
+
+@contextmanager
+def use_workers(workers: int | None, cluster: str | None, device: str) -> Iterator[tuple["EngineFactory", str]]:
+    """What creates engines, and the device of the model in this process: the CPU if workers compute.
+
+    Args:
+        workers: Value of `--workers`.
+        cluster: Value of `--cluster`.
+        device: Value of `--device`, which is about the workers if there are any.
+    """
+    if workers is None and cluster is None:
+        from headwise.engine import LocalEngine
+
+        yield LocalEngine, device
+        return
+    from headwise.engine.cluster import Cluster, ClusterSettings
+
+    with Cluster(ClusterSettings(workers, cluster, device)) as found:
+        name = "GPU" if found.gpu else "CPU"
+        typer.echo(f"headwise: {found.workers} workers, one {name} each", err=True)
+        yield found.make_engine, "cpu"

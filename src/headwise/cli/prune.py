@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, Seed, TrustRemoteCode
+from headwise.cli.options import AsJson, ClusterAddress, Seed, TrustRemoteCode, Workers, use_workers
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.errors import HeadwiseError
@@ -42,6 +42,8 @@ def refine_command(
     ] = 8,
     examples: Annotated[int, typer.Option("--examples", min=2, help="Maximum number of examples per language.")] = 512,
     seed: Seed = 0,
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -58,7 +60,8 @@ def refine_command(
 
         folder = scored_folder(run)
         plan, chosen = RefinementPlan(rounds, width, examples, seed), () if codes == ["all"] else codes
-        found = refine_run(folder, chosen, plan, advance, trust_remote_code)
+        with use_workers(workers, cluster, "auto") as (make_engine, _):
+            found = refine_run(folder, chosen, plan, advance, trust_remote_code, make_engine=make_engine)
     rows = {
         language: {
             "verdict": each.verdict,

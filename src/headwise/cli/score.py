@@ -1,5 +1,6 @@
 """`headwise score` and `headwise compare`."""
 
+import dataclasses
 import json
 import math
 import shlex
@@ -13,6 +14,7 @@ from headwise.architectures import BASELINES, PLAYERS
 from headwise.cli.options import (
     AsJson,
     Bfloat16,
+    ClusterAddress,
     Device,
     Dtype,
     Limit,
@@ -22,7 +24,9 @@ from headwise.cli.options import (
     Split,
     TrustRemoteCode,
     Units,
+    Workers,
     show_device,
+    use_workers,
 )
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
@@ -90,6 +94,8 @@ def score_command(
     device: Device = "auto",
     dtype: Dtype = "float32",
     out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/MODEL-TASK-METHOD]")] = None,
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -123,7 +129,9 @@ def score_command(
             baseline=baseline,
         )
         show_device(device, dtype)
-        found = run_scoring(plan, out, seconds, trust_remote_code, advance)
+        with use_workers(workers, cluster, device) as (make_engine, here):
+            plan = dataclasses.replace(plan, device=here)
+            found = run_scoring(plan, out, seconds, trust_remote_code, advance, make_engine=make_engine)
     if as_json:
         typer.echo(json.dumps(_as_json(found)))
     else:

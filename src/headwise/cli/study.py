@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.options import AsJson
+from headwise.cli.options import AsJson, ClusterAddress, Workers, use_workers
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 
@@ -30,6 +30,8 @@ def study_command(
             help="Change a field of the plan, such as --set languages=zh,tr; may be repeated.",
         ),
     ] = None,
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: score heads on dev and judge masks on test.
@@ -41,7 +43,9 @@ def study_command(
         from headwise.runs.config import read_config
         from headwise.studies import find_plan, run_study
 
-        study = run_study(find_plan(name, changes or ()), folder, advance)
+        plan = find_plan(name, changes or ())
+        with use_workers(workers, cluster, "auto") as (make_engine, _):
+            study = run_study(plan, folder, advance, make_engine)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return

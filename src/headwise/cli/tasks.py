@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, Device, Dtype, ModelName, Split, TrustRemoteCode, show_device
+from headwise.cli.options import (
+    AsJson,
+    ClusterAddress,
+    Device,
+    Dtype,
+    ModelName,
+    Split,
+    TrustRemoteCode,
+    Workers,
+    show_device,
+    use_workers,
+)
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
@@ -19,7 +30,9 @@ from headwise.errors import HeadwiseError
 if TYPE_CHECKING:
     from headwise.data.dataset import Dataset
     from headwise.data.examples import Example
-    from headwise.engine.evaluation import Measurement
+    from headwise.engine import EngineFactory
+    from headwise.engine.evaluation import MaskJudge, Measurement
+    from headwise.heads import HeadMap
     from headwise.means import MeanOutputs
     from headwise.soft_masks import AnyMask
     from headwise.tasks.protocol import AnyTask
@@ -71,6 +84,8 @@ def evaluate_command(
     window: Window = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -86,12 +101,18 @@ def evaluate_command(
         _check_used(task, beams, window)
         side, wanted, baseline = _piece(piece), _mask(mask), _means(means)
         examples = _examples(dataset, language_codes(languages, dataset), split)
-        loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
+        distributed = workers is not None or cluster is not None
+        loaded = load_model(model, trust_remote_code, device="cpu" if distributed else device, dtype=dtype)
         tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
         check_tokenizer(chosen, tokenizer)
-        with _under(loaded, wanted, other_weights, baseline):
-            results = _measure_each(loaded, chosen, examples, tokenizer)
+        if distributed:
+            with use_workers(workers, cluster, device) as (make_engine, _):
+                judge = _judge(loaded, chosen, tokenizer, baseline, make_engine)
+                results = _judge_each(judge, _fitting(judge.heads, wanted, other_weights), examples)
+        else:
+            with _under(loaded, wanted, other_weights, baseline):
+                results = _measure_each(loaded, chosen, examples, tokenizer)
     _print_evaluations(model, dataset, split, results, as_json)
 
 
@@ -212,13 +233,50 @@ def _under(
     """Apply a mask to the model; with `other_weights`, the mask may be made for other weights."""
     from headwise.gates import gated
     from headwise.heads import find_heads
-    from headwise.masks import HeadMask
 
     heads = find_heads(model)
-    if mask is not None and other_weights:
-        mask = mask.moved_to(heads)
-    with gated(model, HeadMask.full(heads) if mask is None else mask, heads=heads, baseline=baseline):
+    with gated(model, _fitting(heads, mask, other_weights), heads=heads, baseline=baseline):
         yield
+
+
+def _fitting(heads: "HeadMap", mask: "AnyMask | None", other_weights: bool) -> "AnyMask":
+    """The mask to apply; with `other_weights`, it may be made for other weights."""
+    from headwise.masks import HeadMask
+
+    if mask is None:
+        return HeadMask.full(heads)
+    return mask.moved_to(heads) if other_weights else mask
+
+
+def _judge(
+    model: Any, task: "AnyTask", tokenizer: Any, baseline: "MeanOutputs | None", make_engine: "EngineFactory"
+) -> "MaskJudge":
+    """A judge without examples that measures with workers."""
+    from headwise.engine.evaluation import MaskJudge
+    from headwise.heads import find_heads
+    from headwise.tasks import Task
+
+    if not isinstance(task, Task):
+        raise HeadwiseError(f"{task.name} is evaluated in this process: omit --workers and --cluster")
+    return MaskJudge(model, find_heads(model), task, (), tokenizer, baseline=baseline, make_engine=make_engine)
+
+
+def _judge_each(
+    judge: "MaskJudge", mask: "AnyMask", examples: "Mapping[str, Sequence[Example]]"
+) -> "dict[str, Measurement]":
+    """The results of each language under a mask."""
+    from headwise.engine.evaluation import Measurement
+
+    results: dict[str, Measurement] = {}
+    done, total = 0, sum(map(len, examples.values()))
+    with show_progress("evaluating", "examples") as progress:
+        for language, each in examples.items():
+            progress(done, total, language)
+            found = dataclasses.replace(judge, examples=each, language=language).evaluate(mask)
+            results[language] = Measurement((found,))
+            done += len(each)
+            progress(done, total, language)
+    return results
 
 
 def _measure_each(

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwise.architectures import FAMILIES
 from headwise.data.examples import Example
-from headwise.engine.base import EngineSettings
+from headwise.engine.base import EngineFactory, EngineSettings
 from headwise.engine.cost import EngineCost
 from headwise.engine.examples import ExampleSet, encode_examples
 from headwise.engine.local import LocalEngine
@@ -129,6 +129,7 @@ class MaskJudge:
         language: Language of the examples, or pair of languages.
         settings: Settings of the engine.
         baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
+        make_engine: Creates the engine that predicts labels.
     """
 
     model: Any
@@ -139,6 +140,7 @@ class MaskJudge:
     language: str = ""
     settings: EngineSettings = field(default_factory=EngineSettings)
     baseline: MeanOutputs | None = None
+    make_engine: EngineFactory = LocalEngine
 
     @property
     def metric(self) -> CorpusMetric:
@@ -176,6 +178,11 @@ class MaskJudge:
         rows = sum(map(len, chosen))
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
 
+    def evaluate(self, mask: AnyMask) -> Evaluation:
+        """The metric under one mask, for a task with labels."""
+        [statistics] = self.measure([mask]).statistics
+        return Evaluation.of(self.metric, statistics, self.encoded.cut)
+
     def _answered(self, task: Task, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
@@ -185,7 +192,7 @@ class MaskJudge:
             gates[row, list(players.owners[mask.kind])] = mask.tensor().numpy()
         sizes = [len(index) for index in chosen]
         game = MetricGame(task.metric)
-        engine = LocalEngine(self.model, self.heads, game, self.encoded, players, self.settings, self.baseline)
+        engine = self.make_engine(self.model, self.heads, game, self.encoded, players, self.settings, self.baseline)
         index = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
         found = engine.values(np.repeat(gates, sizes, axis=0), index)
         statistics = np.split(found.values.double().numpy(), np.cumsum(sizes)[:-1])

@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,46 @@ from headwise.games.generation import GenerationGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch
+
+
+class NotFiniteError(HeadwiseError):
+    """A model returned NaN or infinity."""
+
+
+@dataclass(frozen=True)
+class PackJob:
+    """The rows of one batch, which are computed together.
+
+    The batches of a call depend only on its rows, the model and the settings. All engines make the same batches, so
+    they also return the same bits: the last bits of a value depend on the shape of its batch.
+
+    Attributes:
+        gates: Gates of each row, (rows, players).
+        examples: The example of each row, (rows,); equal ones are adjacent.
+        absent: Heads that are not computed because they are off in all rows of the call.
+        gradients: Whether to compute gradients.
+    """
+
+    gates: NDArray[Any]
+    examples: NDArray[np.int64]
+    absent: tuple[str, ...] = ()
+    gradients: bool = False
+
+
+@dataclass(frozen=True)
+class PackAnswer:
+    """The results of one batch.
+
+    Attributes:
+        values: Statistics of each row, (rows, statistics).
+        gradients: Gradients of each row, (rows, players); None if they were not asked for.
+        cost: Their cost.
+    """
+
+    values: Tensor
+    gradients: Tensor | None
+    cost: EngineCost
+
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
@@ -80,15 +121,12 @@ class LocalEngine:
             return self._generated(self.game, on, index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
-        if absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY:
-            return self._narrowed_values(absent, on, index)
+        if not (absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY):
+            absent = ()
         found, cost = torch.zeros(len(index), self.game.statistics), EngineCost()
-        with torch.inference_mode(), evaluating(self.model):
-            for pack in self.packs(on, index):
-                leaves = self.players.gates(torch.from_numpy(on[pack.rows]))
-                measured, spent = self._measure(self.game, pack, on, leaves, self.settings.reuse_prefixes)
-                found[pack.rows], cost = measured.cpu(), cost + spent
-        found = self._numbers(found, index)
+        packs = list(self.packs(on, index))
+        for pack, answer in zip(packs, self._answers(_jobs(packs, on, absent)), strict=True):
+            found[pack.rows], cost = answer.values, cost + answer.cost
         return Values(found[:, 0] if self.game.statistics == 1 else found, cost)
 
     def gradients(self, gates: Gates, index: Index) -> Gradients:
@@ -97,17 +135,40 @@ class LocalEngine:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: use 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
+        packs = list(self.packs(on, index, gradient_bytes(self.model, self.heads)))
+        for pack, answer in zip(packs, self._answers(_jobs(packs, on, gradients=True)), strict=True):
+            assert answer.gradients is not None
+            values[pack.rows], gradients[pack.rows] = answer.values[:, 0], answer.gradients
+            cost += answer.cost
+        return Gradients(values, gradients, cost)
+
+    def compute(self, job: PackJob) -> PackAnswer:
+        """Compute one batch. A call of `values` or `gradients` is a series of such batches.
+
+        Raises:
+            NotFiniteError: A value or a gradient is not a finite number.
+        """
+        assert not isinstance(self.game, GenerationGame)
+        if job.absent:
+            return self._without(job.absent).compute(replace(job, absent=()))
+        pack, leaves = Pack(np.arange(len(job.examples)), job.examples), self.players.gates(torch.from_numpy(job.gates))
+        if not job.gradients:
+            with torch.inference_mode(), evaluating(self.model):
+                measured, cost = self._measure(self.game, pack, job.gates, leaves, self.settings.reuse_prefixes)
+            return PackAnswer(self._numbers(measured.cpu(), job.examples), None, cost)
         with evaluating(self.model), _frozen(self.model):
-            for pack in self.packs(on, index, gradient_bytes(self.model, self.heads)):
-                leaves = self.players.gates(torch.from_numpy(on[pack.rows]))
-                for each in leaves.values():
-                    each.requires_grad_()
-                with self._attending(pack):
-                    measured, spent = self._measure(self.game, pack, on, leaves, share=False)
-                found = torch.autograd.grad(measured[:, 0].sum(), list(leaves.values()))
-                values[pack.rows], cost = measured[:, 0].detach().cpu(), cost + spent
-                gradients[pack.rows] = self.players.collect(dict(zip(leaves, found, strict=True))).cpu()
-        return Gradients(self._numbers(values, index), self._numbers(gradients, index), cost)
+            for each in leaves.values():
+                each.requires_grad_()
+            with self._attending(pack):
+                measured, cost = self._measure(self.game, pack, job.gates, leaves, share=False)
+            found = torch.autograd.grad(measured[:, 0].sum(), list(leaves.values()))
+            gradients = self.players.collect(dict(zip(leaves, found, strict=True))).cpu()
+        values = self._numbers(measured.detach().cpu(), job.examples)
+        return PackAnswer(values, self._numbers(gradients, job.examples), cost)
+
+    def _answers(self, jobs: Iterable[PackJob]) -> Iterator[PackAnswer]:
+        """The answers to batches, in their order."""
+        return map(self.compute, jobs)
 
     def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
         """The values of bases and of their flips: a flip runs only the layers from its player upwards."""
@@ -159,7 +220,7 @@ class LocalEngine:
         finite = torch.isfinite(found if found.dim() > 1 else found[:, None]).all(1)
         if not finite.all():
             remedy = "run without --bfloat16, or " if self.settings.bfloat16 else ""
-            raise HeadwiseError(
+            raise NotFiniteError(
                 f"the model returns NaN or infinity on example {index[int(finite.int().argmin())]}, numbered "
                 f"from 0: {remedy}check its weights, some of which may be NaN or too large"
             )
@@ -256,15 +317,15 @@ class LocalEngine:
         cost = EngineCost(len(index), written, written, seconds=time.perf_counter() - start)
         return Values(self._numbers(found, index), cost)
 
-    def _narrowed_values(self, absent: tuple[str, ...], on: NDArray[Any], index: NDArray[np.int64]) -> Values:
-        """The values of rows in which some heads are all off, computed by a model without them."""
+    def _without(self, absent: tuple[str, ...]) -> "LocalEngine":
+        """An engine on a copy of the model without some heads."""
         if self._narrower is None or self._narrower[0] != absent:
             model, players = narrow(self.model, self.heads, self.players, absent, self.baseline)
             heads = find_heads(model)
             means = None if self.baseline is None else self.baseline.restricted_to(heads)
             engine = LocalEngine(model, heads, self.game, self.examples, players, self.settings, means)
             self._narrower = absent, engine
-        return self._narrower[1].values(on, index)
+        return self._narrower[1]
 
     @property
     def _device(self) -> torch.device:
@@ -298,6 +359,13 @@ class LocalEngine:
     @cached_property
     def _head_weights(self) -> int:
         return head_weights(self.model, self.heads)
+
+
+def _jobs(
+    packs: Iterable[Pack], on: NDArray[Any], absent: tuple[str, ...] = (), gradients: bool = False
+) -> Iterator[PackJob]:
+    for pack in packs:
+        yield PackJob(on[pack.rows], pack.examples, absent, gradients)
 
 
 def _default_budget(device: torch.device) -> int:

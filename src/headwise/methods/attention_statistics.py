@@ -14,7 +14,7 @@ from headwise.attention import capture_attention
 from headwise.engine import EngineCost, ExampleSet, LocalEngine
 from headwise.errors import HeadwiseError
 from headwise.heads import Site
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Problem, require_local
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.scores import HeadScores
 from headwise.tasks.encoding import Batch
@@ -192,6 +192,7 @@ class AttentionPasses:
                 f"the method {method!r} needs heads, which have attention weights, not {kinds}: use the players "
                 "'heads' or 'kv'"
             )
+        require_local(problem, method)
         self.problem = problem
         self.engine = LocalEngine(
             problem.model, problem.heads, problem.game, problem.examples, problem.players, problem.settings

@@ -112,6 +112,22 @@ def require_mean_game(problem: Problem, instead: str = "probability") -> None:
         )
 
 
+def require_local(problem: Problem, method: str) -> None:
+    """Check that the engines of a problem run in this process.
+
+    Args:
+        problem: The problem.
+        method: The method, which changes the model or reads its activations while it runs.
+
+    Raises:
+        HeadwiseError: The engines run on a cluster.
+    """
+    if problem.make_engine is not LocalEngine:
+        raise HeadwiseError(
+            f"{method} needs the model in this process, so it cannot use a cluster: omit --workers and --cluster"
+        )
+
+
 @dataclass(frozen=True)
 class Budget:
     """The budget of a method.

@@ -110,6 +110,8 @@ class GradientRounds(ExamplePass):
     def _gradients(self, index: NDArray[np.int64]) -> Gradients:
         if self.method.of == "gate":
             return self.engine.gradients(self.all_on(index), index)
-        if not isinstance(self.engine, LocalEngine):
-            raise HeadwiseError("gradient with of='parameters' runs on the local engine only: use of='gate'")
+        if type(self.engine) is not LocalEngine:
+            raise HeadwiseError(
+                "gradient with of='parameters' runs on the local engine only: use of='gate', or omit --workers"
+            )
         return head_weight_gradients(self.engine, index)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.games import TopLogitGame
-from headwise.methods.base import Arrays, Problem
+from headwise.methods.base import Arrays, Problem, require_local
 from headwise.methods.example_pass import ExamplePass
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.moments import SampleSums
@@ -55,6 +55,7 @@ class Relevance:
         Raises:
             HeadwiseError: The rules do not cover the model, or the players are layers.
         """
+        require_local(problem, self.name)  # the rules are hooks in the model
         check_propagation(problem.model, problem.heads)
         if "layers" in problem.players.owners:
             raise HeadwiseError(

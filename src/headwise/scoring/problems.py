@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast, get_args
 
 from headwise.architectures import BASELINES, PLAYERS
 from headwise.data.examples import Example
-from headwise.engine import EngineSettings, PlayerSet, kv_groups, mean_outputs, players_of
+from headwise.engine import EngineFactory, EngineSettings, PlayerSet, kv_groups, mean_outputs, players_of
 from headwise.errors import FieldError
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, PlayerKind
@@ -42,6 +43,7 @@ def make_problems(
     setting: Setting | None = None,
     trust_remote_code: bool = False,
     means: Mapping[str, MeanOutputs] | None = None,
+    make_engine: EngineFactory | None = None,
 ) -> tuple[dict[str, Problem], tuple[str, ...]]:
     """The problem of each language, and notes to print with the results.
 
@@ -50,6 +52,7 @@ def make_problems(
         setting: The model and data of the plan; loaded by default.
         trust_remote_code: Run code that comes with a model that is loaded here.
         means: The mean outputs of languages, if they are known already; others are computed if the plan needs them.
+        make_engine: Creates engines, for example `Cluster.make_engine`; by default the one of the setting.
 
     Raises:
         HeadwiseError: The model, its task, the data or the game do not fit each other, or do not exist.
@@ -57,6 +60,8 @@ def make_problems(
     check_plan(plan)
     if setting is None:
         setting = load_setting(plan.model, plan.task, plan.data, plan.piece, trust_remote_code, plan.device, plan.dtype)
+    if make_engine is not None:
+        setting = replace(setting, make_engine=make_engine)
     selection = setting.examples(plan.languages, plan.split, plan.limit)
     known = means or {}
     problems = {
@@ -84,6 +89,7 @@ def _problem(
         language=language,
         data=fingerprint_examples(examples, encoded.encoded),
         settings=EngineSettings(bfloat16=plan.bfloat16),
+        make_engine=setting.make_engine,
         baseline=means,
     )
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from headwise.draws import Draws
+from headwise.engine import EngineFactory
 from headwise.errors import FieldError, HeadwiseError
 from headwise.files import hash_json
 from headwise.games import AccuracyGame, ProbabilityGame
@@ -94,6 +95,7 @@ def refine_run(
     progress: Advance | None = None,
     trust_remote_code: bool = False,
     setting: Setting | None = None,
+    make_engine: EngineFactory | None = None,
 ) -> dict[str, Refined]:
     """Refine the masks of a scoring run on its own examples, and write them to `refined/` in its folder.
 
@@ -106,6 +108,7 @@ def refine_run(
         progress: Called after every round.
         trust_remote_code: Run code that comes with the model.
         setting: The model and data of the run, if they are loaded already.
+        make_engine: Creates engines, for example `Cluster.make_engine`; by default the one of the setting.
 
     Raises:
         HeadwiseError: There is no run in the folder, it has no scores of a language, its data or its model have
@@ -115,7 +118,8 @@ def refine_run(
     if unknown := [language for language in languages if language not in scores]:
         raise FieldError("languages", f"{folder} has no scores of {unknown[0]}: it has {', '.join(scores)}")
     chosen = [language for language in scores if language in languages or not languages]
-    problems, _ = make_problems(plan_of(folder), setting, trust_remote_code, load_means(Path(folder) / MEANS))
+    means = load_means(Path(folder) / MEANS)
+    problems, _ = make_problems(plan_of(folder), setting, trust_remote_code, means, make_engine)
     starts = {language: _start(folder, scores[language], problems[language]) for language in chosen}
     how = plan or RefinementPlan()
     with open_run(folder, read_config(Path(folder))) as run:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from headwise.errors import FieldError, MissingPackageError
+from headwise.engine import EngineFactory
+from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 from headwise.heads import hash_weights
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, load_means
@@ -75,6 +76,7 @@ def run_scoring(
     trust_remote_code: bool = False,
     progress: Advance | None = None,
     setting: Setting | None = None,
+    make_engine: EngineFactory | None = None,
 ) -> ScoringRun:
     """Score a model in a run folder: a new run, one that was stopped, one with a larger budget, or a finished one.
 
@@ -90,6 +92,7 @@ def run_scoring(
         trust_remote_code: Run code that comes with the model.
         progress: Called after each round.
         setting: The model and data of the plan, if they are loaded already.
+        make_engine: Creates engines, for example `Cluster.make_engine`; by default the one of the setting.
 
     Raises:
         HeadwiseError: The plan is invalid, the folder contains a run of another plan, or another process is writing to
@@ -98,7 +101,7 @@ def run_scoring(
     method = plan_method(plan)
     folder = Path(plan.folder if out is None else out)
     known = load_means(folder / MEANS) if plan.baseline == "mean" else {}
-    problems, notes = make_problems(plan, setting, trust_remote_code, known)
+    problems, notes = make_problems(plan, setting, trust_remote_code, known, make_engine)
     means = means_of(problems)
     with open_run(folder, _config(plan, method, problems)) as run:
         for language in means.keys() - known.keys():
@@ -196,12 +199,20 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
 def _save(scores: HeadScores, run: Run, name: str) -> None:
     """Write scores and their masks; if the mask has changed, delete the refined mask that started from the old one."""
     mask, path = scores.mask("harmful"), run.folder / "masks" / name
-    if path.exists() and HeadMask.load(path) != mask:
+    if path.exists() and not _is_same(path, mask):
         (run.folder / REFINED / name).unlink(missing_ok=True)
     scores.save(run.folder / "scores" / name)
     mask.save(path)
     if scores.provenance.method == Soft.name:
         soft_mask(scores).save(run.folder / SOFT / name)
+
+
+def _is_same(path: Path, mask: HeadMask) -> bool:
+    """Whether a file contains a mask; a damaged file does not, and is written again."""
+    try:
+        return HeadMask.load(path) == mask
+    except HeadwiseError:
+        return False
 
 
 def _time_left(seconds: float | None, start: float, languages: int) -> float | None:

@@ -12,7 +12,7 @@ from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example
 from headwise.data.selection import choose_examples, language_codes
-from headwise.engine import ExampleSet, encode_examples
+from headwise.engine import EngineFactory, ExampleSet, LocalEngine, encode_examples
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, find_heads
 from headwise.models import load_model, load_tokenizer
@@ -36,6 +36,7 @@ class Setting:
         dataset: The data set.
         heads: The model's head map.
         name: Name of the model.
+        make_engine: Creates the engines that compute values.
     """
 
     model: Any
@@ -44,6 +45,7 @@ class Setting:
     dataset: Dataset
     heads: HeadMap
     name: str
+    make_engine: EngineFactory = LocalEngine
     _encoded: dict[tuple[Example, ...], ExampleSet] = field(default_factory=dict, repr=False)
 
     def examples(self, languages: str | Sequence[str], split: str, limit: int | None = None) -> "Selection":

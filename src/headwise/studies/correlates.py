@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headwise.engine import EngineFactory, LocalEngine
 from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.files import write_json
 from headwise.report import Section
@@ -285,7 +286,11 @@ class _CorrelatesKind:
     plan: type[Any] = CorrelatesPlan
 
     def run(
-        self, plan: CorrelatesPlan, out: str | os.PathLike[str], progress: Advance | None = None
+        self,
+        plan: CorrelatesPlan,
+        out: str | os.PathLike[str],
+        progress: Advance | None = None,
+        make_engine: EngineFactory = LocalEngine,  # noqa: ARG002 - nothing is computed with a model
     ) -> CorrelatesStudy:
         """Run a plan."""
         return run_correlates(plan, out, progress)

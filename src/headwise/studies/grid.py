@@ -152,7 +152,13 @@ class Grid:
             examples = self.setting.dataset.examples(cell.language, cell.split)[: cell.limit]
             setting = self.setting
             self._judges[place] = MaskJudge(
-                setting.model, setting.heads, self.task, examples, setting.tokenizer, cell.language
+                setting.model,
+                setting.heads,
+                self.task,
+                examples,
+                setting.tokenizer,
+                cell.language,
+                make_engine=setting.make_engine,
             )
         if self._judges[place].baseline is not self.means.get(cell.language):
             self._judges[place] = dataclasses.replace(self._judges[place], baseline=self.means[cell.language])

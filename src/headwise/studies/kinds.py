@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from headwise.engine import EngineFactory, LocalEngine
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.stability import STABILITY
@@ -24,7 +25,13 @@ class Kind(Protocol):
     def plan(self) -> type[Any]:
         """The class of its plans: a dataclass, with the field `scoring` if it scores heads."""
 
-    def run(self, plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+    def run(
+        self,
+        plan: Any,
+        out: str | os.PathLike[str],
+        progress: Advance | None = None,
+        make_engine: EngineFactory = LocalEngine,
+    ) -> Study:
         """Run a plan in a folder, or resume it."""
 
     def load(self, folder: Path) -> Study:
@@ -35,16 +42,22 @@ class Kind(Protocol):
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
 
 
-def run_study(plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+def run_study(
+    plan: Any,
+    out: str | os.PathLike[str],
+    progress: Advance | None = None,
+    make_engine: EngineFactory = LocalEngine,
+) -> Study:
     """Run a plan of any kind, or resume an interrupted study.
 
     Args:
         plan: The plan, for example from `find_plan`.
         out: The run folder.
         progress: Called after every step.
+        make_engine: Creates engines, for example `Cluster.make_engine`.
 
     Raises:
         HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
     """
     [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
-    return kind.run(plan, out, progress)
+    return kind.run(plan, out, progress, make_engine)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from headwise.engine import EngineFactory, LocalEngine
 from headwise.files import write_json
 from headwise.runs import Journal, open_run
 from headwise.scoring import ScoringPlan, ScoringRun, Setting, load_setting, run_scoring
@@ -56,13 +57,20 @@ class GridKind(Generic[Plan, Prepared, Result]):
         """The file with the results of a finished study."""
         return f"{self.name}.json"
 
-    def run(self, plan: Plan, out: str | os.PathLike[str], progress: Advance | None = None) -> Result:
+    def run(
+        self,
+        plan: Plan,
+        out: str | os.PathLike[str],
+        progress: Advance | None = None,
+        make_engine: EngineFactory = LocalEngine,
+    ) -> Result:
         """Run a study, or resume an interrupted one.
 
         Args:
             plan: The plan.
             out: The run folder.
             progress: Called after every step.
+            make_engine: Creates engines, for example `Cluster.make_engine`.
 
         Raises:
             HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
@@ -71,6 +79,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
         setting = load_setting(
             scoring.model, scoring.task, scoring.data, scoring.piece, device=scoring.device, dtype=scoring.dtype
         )
+        setting = dataclasses.replace(setting, make_engine=make_engine)
         languages = setting.codes(scoring.languages)
         if (split := getattr(plan, "test_split", None)) is not None:
             for language in languages:

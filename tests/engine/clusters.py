@@ -1,0 +1,49 @@
+"""A cluster without Ray: its workers compute in this process, in virtual time, with faults as a test wants them."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.simulated_workers import Fault, SimulatedWorkers
+
+from headwise.engine.cluster import Cluster, ClusterSettings
+from headwise.engine.dispatch import Dispatcher, DispatcherThread
+from headwise.engine.worker import ModelWorker, WorkerJob
+
+
+class FakeCluster(Cluster):
+    """A cluster whose workers are simulated.
+
+    Args:
+        workers: Number of workers.
+        fault: What happens to a job on a worker.
+    """
+
+    def __init__(self, workers: int, fault: Callable[[int, WorkerJob], Fault] = lambda *_: None) -> None:
+        super().__init__(ClusterSettings(workers=workers))
+        self.simulated = SimulatedWorkers(self._compute, self._seconds, fault)
+        self.models: dict[int, ModelWorker] = {}
+        self.stored = 0
+
+    def __enter__(self) -> "FakeCluster":
+        self.gpu, self.workers, self._pickler = False, self.settings.workers or 1, pickle.Pickler
+        dispatcher = Dispatcher(self.simulated, self.workers, timeout=60.0, note=lambda _: None)
+        self._thread = DispatcherThread(dispatcher)
+        return self
+
+    def put(self, thing: Any) -> Any:
+        """Everything is pickled, as on a real cluster."""
+        self.stored += 1
+        return pickle.dumps(thing)
+
+    def _compute(self, worker: int, job: WorkerJob) -> Any:
+        if worker not in self.models:
+            self.models[worker] = ModelWorker("cpu", 1, pickle.loads)
+        return self.models[worker].compute(pickle.loads(pickle.dumps(job)))  # noqa: S301 - written here
+
+    def _seconds(self, worker: int, job: WorkerJob) -> float:
+        """Times that make answers arrive in another order than they were sent."""
+        return 1.0 + (worker * 7 + len(job.pack.examples) * 3) % 5
+
+    def _disconnect(self) -> None:
+        pass
