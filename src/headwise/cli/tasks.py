@@ -13,7 +13,7 @@ from headwise.cli.options import AsJson, Device, Dtype, ModelName, Split, TrustR
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
-from headwise.data.task_names import TASKS
+from headwise.data.task_names import CAUSAL_TASKS, TASKS
 from headwise.errors import HeadwiseError
 
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ def _stoppable() -> Iterator[None]:
 
 def _check_used(task: str, beams: int | None, window: int | None) -> None:
     """Raise an error for an option that the task does not use."""
-    for option, value, only in (("--beams", beams, "translation"), ("--window", window, "lm")):
-        if value is not None and task != only:
-            raise HeadwiseError(f"{option} is for the task {only}, and {task} does not use it: omit it")
+    for option, value, only in (("--beams", beams, ("translation",)), ("--window", window, CAUSAL_TASKS)):
+        if value is not None and task not in only:
+            raise HeadwiseError(f"{option} is for the task {' or '.join(only)}, and {task} does not use it: omit it")
 
 
 def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str, tuple[Example, ...]]":

@@ -20,15 +20,9 @@ from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.means import MeanOutputs
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.tasks.causal import (
-    LanguageTask,
-    MultipleChoice,
-    Perplexity,
-    choices_of,
-    evaluate_choices,
-    perplexity,
-    texts_of,
-)
+from headwise.tasks.causal import LanguageTask, Perplexity, measure_texts, texts_of
+from headwise.tasks.choices import MultipleChoice, choices_of, evaluate_choices
+from headwise.tasks.continuation import ContinuationTask, evaluate_continuations
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.metrics import Array, CorpusMetric
 from headwise.tasks.protocol import AnyTask
@@ -88,16 +82,18 @@ def measure(
             found = evaluate_translation(model, _for_language(task, language), examples, tokenizer, progress=progress)
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
-            measured = perplexity(model, texts_of(examples), tokenizer, task.window)
+            measured = measure_texts(model, texts_of(examples), tokenizer, task.window)
+        case ContinuationTask():
+            measured = evaluate_continuations(model, task, examples, tokenizer)
         case MultipleChoice():
-            measured = evaluate_choices(model, task, choices_of(examples), tokenizer)
+            measured = (evaluate_choices(model, task, choices_of(examples), tokenizer),)
         case Task():
-            measured = evaluate(model, task, examples, tokenizer)
+            measured = (evaluate(model, task, examples, tokenizer),)
         case _:
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     if progress is not None:
         progress(len(examples))
-    return Measurement((measured,))
+    return Measurement(measured)
 
 
 @dataclass(frozen=True)
@@ -146,9 +142,9 @@ class MaskJudge:
         match self.task:
             case TranslationTask():
                 return _for_language(self.task, self.language).metrics[0]
-            case LanguageTask():
+            case LanguageTask() | ContinuationTask():
                 return Perplexity()
-            case Task():
+            case Task() | MultipleChoice():
                 return self.task.metric
         raise HeadwiseError(f"the task {self.task.name!r} cannot be measured")
 
@@ -170,13 +166,13 @@ class MaskJudge:
         chosen = [np.arange(len(self.examples))] * len(masks) if only is None else [np.asarray(each) for each in only]
         for mask in masks:
             mask.check(self.heads)
-        if isinstance(self.task, Task):
+        if isinstance(self.task, Task | MultipleChoice):
             return self._answered(self.task, masks, chosen)
         found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
         rows = sum(map(len, chosen))
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
 
-    def _answered(self, task: Task, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
+    def _answered(self, task: Task | MultipleChoice, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
         real = any(isinstance(mask, SoftMask) for mask in masks)
