@@ -251,7 +251,8 @@ def test_choices_of_own_data_are_evaluated(
 
 OWN = {
     "choice": [
-        {"context": f"w{n} w13", "choices": ["w14", f"w{n} w9"], "answer": n % 2, "language": "en"} for n in range(4, 34)
+        {"context": f"w{n} w13", "choices": ["w14", f"w{n} w9"], "answer": n % 2, "language": "en"}
+        for n in range(4, 34)
     ],
     "minimal-pairs": [{"good": f"w{n} w13 w14", "bad": f"w{n} w14 w13", "language": "en"} for n in range(4, 34)],
     "continuation": [{"prompt": f"w{n} w13", "continuation": f"w14 w{n}", "language": "en"} for n in range(4, 34)],

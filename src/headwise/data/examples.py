@@ -61,7 +61,7 @@ class ChoiceExample:
         context: The text before the continuation.
         choices: The continuations.
         answer: The number of the right one, counted from 0.
-        separator: Text between the context and a continuation, if the context is not empty.
+        separator: Text between the context and a continuation; by default a space, or nothing after an empty context.
         contexts: One context per choice, instead of `context`; empty if all choices have the same.
     """
 
@@ -69,7 +69,7 @@ class ChoiceExample:
     context: str
     choices: tuple[str, ...]
     answer: int
-    separator: str = " "
+    separator: str | None = None
     contexts: tuple[str, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class ChoiceExample:
         """
         contexts = self.contexts or (self.context,) * len(self.choices)
         return tuple(
-            (context, f"{self.separator if context else ''}{choice}")
+            (context, _separator(self.separator, context) + choice)
             for context, choice in zip(contexts, self.choices, strict=True)
         )
 
@@ -95,13 +95,22 @@ class PromptExample:
         id: The same for the same item in every language of an aligned set.
         prompt: The text before the continuation; may be empty.
         continuation: The continuation.
-        separator: Text between the two, if the prompt is not empty.
+        separator: Text between the two; by default a space, or nothing after an empty prompt.
     """
 
     id: str
     prompt: str
     continuation: str
-    separator: str = " "
+    separator: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The prompt, and the continuation with its separator."""
+        return self.prompt, _separator(self.separator, self.prompt) + self.continuation
+
+
+def _separator(separator: str | None, context: str) -> str:
+    return separator if separator is not None else " " if context else ""
 
 
 @dataclass(frozen=True)

@@ -304,10 +304,10 @@ class _Reader:
             raise HeadwiseError(f"{where}: both texts of the pair are {good!r}: they must differ")
         return ChoiceExample(id_, "", (good, bad), 0)
 
-    def _separator(self, where: str, cells: Mapping[str, Any]) -> str:
-        """Return the text between a context and its continuation: the column `separator`, or a space."""
-        value = " " if self._columns.separator is None else cells.get(self._columns.separator, " ")
-        if not isinstance(value, str):
+    def _separator(self, where: str, cells: Mapping[str, Any]) -> str | None:
+        """Return the text between a context and its continuation: the column `separator`, None without one."""
+        value = None if self._columns.separator is None else cells.get(self._columns.separator)
+        if not isinstance(value, str | None):
             raise HeadwiseError(f'{where}: the separator is {value!r}, not text: write text in quotes, such as ""')
         return value
 

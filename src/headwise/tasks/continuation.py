@@ -105,8 +105,7 @@ def encode_prompt(example: Example, tokenizer: Any, window: int) -> tuple[Encode
     """
     if not isinstance(example, PromptExample):
         raise HeadwiseError("the task 'continuation' needs a prompt and its continuation (PromptExample)")
-    separator = example.separator if example.prompt else ""
-    return encode_continuation(example.id, example.prompt, separator + example.continuation, tokenizer, window)
+    return encode_continuation(example.id, *example.pair, tokenizer, window)
 
 
 def evaluate_continuations(
