@@ -131,7 +131,7 @@ def masks_of(model: Any) -> dict[str, Any]:
     return {
         "full": HeadMask.full(heads),
         "hard": uneven_mask(heads),
-        "soft": SoftMask(heads.names, tuple(draw.uniform(0, 1.5, len(heads.names))), heads.fingerprint),
+        "soft": SoftMask.of(heads, draw.uniform(0, 1.5, len(heads.players("heads"))).tolist()),
     }
 
 

@@ -29,6 +29,7 @@ from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Task
 from headwise.tasks.text_metrics import metrics_for
 from headwise.tasks.translation import TranslationTask, evaluate_translation
+from headwise.tasks.wrong_language import WrongLanguage, evaluate_answers
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def measure(
     tokenizer: Any,
     language: str = "",
     progress: Callable[[int], None] | None = None,
+    wrong_language: bool = False,
 ) -> Measurement:
     """Measure a model by the metrics of its task.
 
@@ -76,10 +78,13 @@ def measure(
         tokenizer: The model's tokenizer.
         language: Their language, or pair of languages (`en-zh`), which determines the tokenisation of BLEU.
         progress: Called with the number of examples processed since the last call.
+        wrong_language: Also measure the share of generated texts in another language than `language`, for
+            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`).
     """
     match task:
         case TranslationTask():
-            found = evaluate_translation(model, _for_language(task, language), examples, tokenizer, progress=progress)
+            asked = _for_language(task, language, wrong_language)
+            found = evaluate_translation(model, asked, examples, tokenizer, progress=progress)
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
             measured = measure_texts(model, texts_of(examples), tokenizer, task.window)
@@ -91,9 +96,13 @@ def measure(
             measured = (evaluate(model, task, examples, tokenizer),)
         case _:
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
+    signatures = {}
+    if wrong_language:
+        measured = (*measured, evaluate_answers(model, examples, tokenizer, language))
+        signatures = {measured[-1].metric: WrongLanguage(language).signature}
     if progress is not None:
         progress(len(examples))
-    return Measurement(measured)
+    return Measurement(measured, signatures)
 
 
 @dataclass(frozen=True)
@@ -194,8 +203,9 @@ class MaskJudge:
             return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
 
 
-def _for_language(task: TranslationTask, language: str) -> TranslationTask:
-    return replace(task, metrics=metrics_for(language.partition("_")[0].rpartition("-")[2]))
+def _for_language(task: TranslationTask, language: str, wrong_language: bool = False) -> TranslationTask:
+    target = language.partition("_")[0].rpartition("-")[2]
+    return replace(task, metrics=(*metrics_for(target), *([WrongLanguage(target)] if wrong_language else [])))
 
 
 def _no_heads(model: Any) -> HeadMap:
