@@ -385,9 +385,21 @@ def test_choices_in_csv_are_a_json_list_or_columns(tmp_path: Path, text: str) ->
 @pytest.mark.parametrize(
     ("task", "text", "message"),
     [
-        ("choice", "context,choice1,choice2,answer\nw5,a,b,2\n", "line 2: the answer must be the number of a choice, counted from 0 to 1, not '2'"),
-        ("choice", "context,choices,answer\nw5,a b,0\n", "line 2: the choices must be a list of at least two texts, not 'a b'"),
-        ("choice", "context,answer\nw5,0\n", "requires context, choices, answer (or context, choice1, choice2, …, answer)"),
+        (
+            "choice",
+            "context,choice1,choice2,answer\nw5,a,b,2\n",
+            "line 2: the answer must be the number of a choice, counted from 0 to 1, not '2'",
+        ),
+        (
+            "choice",
+            "context,choices,answer\nw5,a b,0\n",
+            "line 2: the choices must be a list of at least two texts, not 'a b'",
+        ),
+        (
+            "choice",
+            "context,answer\nw5,0\n",
+            "requires context, choices, answer (or context, choice1, choice2, …, answer)",
+        ),
         ("minimal-pairs", "good,bad\na b,a b\n", "line 2: both texts of the pair are 'a b': they must differ"),
         ("continuation", "prompt,text\na,b\n", "requires prompt, continuation"),
     ],
