@@ -249,7 +249,7 @@ def test_choices_of_own_data_are_evaluated(
     assert "line 1: the answer must be the number of a choice, counted from 0 to 1, not 2" in capsys.readouterr().err
 
 
-OWN = {
+OWN: dict[str, list[dict[str, Any]]] = {
     "choice": [
         {"context": f"w{n} w13", "choices": ["w14", f"w{n} w9"], "answer": n % 2, "language": "en"}
         for n in range(4, 34)

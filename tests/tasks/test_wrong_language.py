@@ -45,7 +45,7 @@ def test_sentences_of_many_languages_are_told_apart_without_network() -> None:
     assert all(each.value < 30 for each in found.values()), found  # short sentences are often mistaken
     english = [" ".join(each.words) for each in data.examples("en", "test")]  # type: ignore[union-attr]
     wrong = WrongLanguage("ru")
-    assert wrong.value(sum(wrong.statistics(text) for text in english)) == 100
+    assert wrong.value(np.sum([wrong.statistics(text) for text in english], axis=0)) == 100
 
 
 def test_a_text_without_words_is_in_no_language() -> None:

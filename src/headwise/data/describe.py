@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from headwise.data.catalog import open_and_guess
 from headwise.data.dataset import Dataset
-from headwise.data.examples import ChoiceExample, Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    PromptExample,
+    TextExample,
+    TranslationExample,
+    WordExample,
+)
 from headwise.data.ids import identifies_item
 from headwise.data.selection import ALIGNED_SHARE, language_codes
 from headwise.data.splits import small_note
@@ -126,6 +134,8 @@ def _text(example: Example) -> str:
             return f"{example.source} → {example.target}"
         case ChoiceExample():
             return f"{example.context} [{' | '.join(example.choices)}]"
+        case PromptExample():
+            return f"{example.prompt} → {example.continuation}"
 
 
 def _mean_length(examples: Sequence[Example]) -> tuple[float, str]:

@@ -13,7 +13,7 @@ from headwise.tasks.causal import BitsPerByte, BitsPerCharacter, Perplexity, che
 from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating
-from headwise.tasks.metrics import Accuracy
+from headwise.tasks.metrics import Accuracy, Array, CorpusMetric
 
 
 def encode_pair(context: str, continuation: str, tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -121,7 +121,7 @@ def evaluate_continuations(
     sums = sum_sequences(model, list(enumerate(encoded)), tokenizer, gating)
     sizes = np.array([(each.size.bytes, each.size.characters) for each in encoded if each.size is not None])
     whole = sums[:, 3] == sums[:, 2]
-    counted = {
+    counted: dict[CorpusMetric, Array] = {
         Perplexity(): sums[:, [0, 2]],
         BitsPerByte(): np.stack([sums[:, 0], sizes[:, 0]], axis=1),
         BitsPerCharacter(): np.stack([sums[:, 0], sizes[:, 1]], axis=1),
