@@ -365,7 +365,7 @@ def test_data_for_models_that_write_are_read_and_their_task_is_guessed(tmp_path:
     path.write_text(text)
     assert open_dataset(path, task).examples("sw", "test") == (expected,)
     assert open_and_guess(path)[1] == task
-    assert describe(open_dataset(path, task), task)
+    assert describe(path, task)
 
 
 @pytest.mark.parametrize(
