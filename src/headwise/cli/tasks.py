@@ -24,7 +24,7 @@ from headwise.cli.options import (
 from headwise.cli.progress import show_progress, show_resumable
 from headwise.cli.tables import print_table
 from headwise.data.named import KINDS
-from headwise.data.task_names import TASKS
+from headwise.data.task_names import CAUSAL_TASKS, TASKS
 from headwise.errors import HeadwiseError
 
 if TYPE_CHECKING:
@@ -82,6 +82,13 @@ def evaluate_command(
         int | None, typer.Option("--beams", min=1, help="Number of beams (translation).  [default: 1]")
     ] = None,
     window: Window = None,
+    wrong_language: Annotated[
+        bool,
+        typer.Option(
+            "--wrong-language",
+            help="Also show the share of generated texts in another language (translation, continuation, lm).",
+        ),
+    ] = False,
     device: Device = "auto",
     dtype: Dtype = "float32",
     workers: Workers = None,
@@ -98,7 +105,7 @@ def evaluate_command(
         from headwise.tasks.dispatch import check_tokenizer, task_of
 
         dataset = open_dataset(data, task)
-        _check_used(task, beams, window)
+        _check_used(task, beams, window, wrong_language)
         side, wanted, baseline = _piece(piece), _mask(mask), _means(means)
         examples = _examples(dataset, language_codes(languages, dataset), split)
         distributed = workers is not None or cluster is not None
@@ -112,7 +119,7 @@ def evaluate_command(
                 results = _judge_each(judge, _fitting(judge.heads, wanted, other_weights), examples)
         else:
             with _under(loaded, wanted, other_weights, baseline):
-                results = _measure_each(loaded, chosen, examples, tokenizer)
+                results = _measure_each(loaded, chosen, examples, tokenizer, wrong_language)
     _print_evaluations(model, dataset, split, results, as_json)
 
 
@@ -198,11 +205,15 @@ def _stoppable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _check_used(task: str, beams: int | None, window: int | None) -> None:
+def _check_used(task: str, beams: int | None, window: int | None, wrong_language: bool) -> None:
     """Raise an error for an option that the task does not use."""
-    for option, value, only in (("--beams", beams, "translation"), ("--window", window, "lm")):
-        if value is not None and task != only:
-            raise HeadwiseError(f"{option} is for the task {only}, and {task} does not use it: omit it")
+    for option, value, only in (
+        ("--beams", beams, ("translation",)),
+        ("--window", window, CAUSAL_TASKS),
+        ("--wrong-language", wrong_language or None, ("translation", "continuation", "lm")),
+    ):
+        if value is not None and task not in only:
+            raise HeadwiseError(f"{option} is for the task {' or '.join(only)}, and {task} does not use it: omit it")
 
 
 def _examples(dataset: "Dataset", codes: Sequence[str], split: str) -> "dict[str, tuple[Example, ...]]":
@@ -280,7 +291,11 @@ def _judge_each(
 
 
 def _measure_each(
-    model: Any, task: "AnyTask", examples: "Mapping[str, Sequence[Example]]", tokenizer: Any
+    model: Any,
+    task: "AnyTask",
+    examples: "Mapping[str, Sequence[Example]]",
+    tokenizer: Any,
+    wrong_language: bool = False,
 ) -> "dict[str, Measurement]":
     from headwise.engine.evaluation import measure
 
@@ -295,7 +310,7 @@ def _measure_each(
                 progress(done, total, language)
 
             progress(done, total, language)
-            results[language] = measure(model, task, each, tokenizer, language, advance)
+            results[language] = measure(model, task, each, tokenizer, language, advance, wrong_language)
     return results
 
 

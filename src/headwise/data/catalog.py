@@ -10,6 +10,7 @@ from headwise.data.commands import open_commands
 from headwise.data.dataset import Dataset
 from headwise.data.folders import FOLDERS, open_folder, tasks_in
 from headwise.data.hub import open_hub, tasks_on_hub
+from headwise.data.lm_eval_tasks import PREFIX, open_harness, tasks_of_harness
 from headwise.data.named import KINDS
 from headwise.data.own import is_pattern, open_own
 from headwise.data.phrasebook import open_phrasebook
@@ -26,8 +27,9 @@ def open_dataset(name: str | os.PathLike[str], task: str) -> Dataset:
     Args:
         name: `phrasebook` or `commands`, which come with headwise; a file of your own (CSV, TSV, JSONL, CoNLL, text); a
             pattern for one file per language, such as `reviews.{language}.csv`; a folder of such files or of published
-            data sets; `hub:NAME` for a declared set on the Hugging Face hub; or a YAML file that declares one.
-        task: The task: `classification`, `intents`, `nli`, `pos`, `ner`, `slots`, `translation` or `lm`.
+            data sets; `hub:NAME` for a declared set on the Hugging Face hub; a YAML file that declares one; or
+            `lm-eval:NAME` for a task of lm-evaluation-harness.
+        task: The task, one of `headwise.data.task_names.TASKS`.
 
     Raises:
         HeadwiseError: There is no such data set, it has nothing for the task, or its content does not fit.
@@ -61,6 +63,8 @@ def open_and_guess(name: str | os.PathLike[str], task: str | None = None) -> tup
 def _find(name: str, task: str | None) -> tuple[Dataset, str, str]:
     if name in OFFLINE:
         return _with_task(name, task, OFFLINE[name], lambda chosen: _open_offline(name, chosen))
+    if name.startswith(PREFIX):
+        return _from_harness(name, task)
     if name.startswith("hub:") or name.endswith((".yaml", ".yml")):
         return _with_task(name, task, tasks_on_hub(name), lambda chosen: open_hub(name, chosen))
     if is_folder(name) and any(is_folder(Path(name) / folder) for folder in FOLDERS):
@@ -69,6 +73,12 @@ def _find(name: str, task: str | None) -> tuple[Dataset, str, str]:
     if not (is_pattern(name) or _exists(name)):
         raise HeadwiseError(f"{name}: no such file or folder: give {KINDS}")
     return open_own(name, task)
+
+
+def _from_harness(name: str, task: str | None) -> tuple[Dataset, str, str]:
+    """Open a task of lm-evaluation-harness; its kind says the task."""
+    chosen = task or tasks_of_harness(name)[0]
+    return open_harness(name, chosen), chosen, "" if task else "its kind in lm-evaluation-harness says so"
 
 
 def _with_task(

@@ -11,6 +11,7 @@ from headwise.data.examples import (
     ChoiceExample,
     Example,
     PairExample,
+    PromptExample,
     Sentence,
     TextExample,
     TranslationExample,
@@ -134,6 +135,8 @@ def _text(example: Example) -> str:
             return f"{example.source} → {example.target}"
         case ChoiceExample():
             return f"{example.context} [{' | '.join(example.choices)}]"
+        case PromptExample():
+            return f"{example.prompt} → {example.continuation}"
 
 
 def _mean_length(examples: Sequence[Example]) -> tuple[float, str]:

@@ -61,12 +61,56 @@ class ChoiceExample:
         context: The text before the continuation.
         choices: The continuations.
         answer: The number of the right one, counted from 0.
+        separator: Text between the context and a continuation; by default a space, or nothing after an empty context.
+        contexts: One context per choice, instead of `context`; empty if all choices have the same.
     """
 
     id: str
     context: str
     choices: tuple[str, ...]
     answer: int
+    separator: str | None = None
+    contexts: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The context of each choice, and the continuation with its separator.
+
+        Example:
+            >>> ChoiceExample("1", "Two and two are", ("four.", "five."), 0).pairs
+            (('Two and two are', ' four.'), ('Two and two are', ' five.'))
+        """
+        contexts = self.contexts or (self.context,) * len(self.choices)
+        return tuple(
+            (context, _separator(self.separator, context) + choice)
+            for context, choice in zip(contexts, self.choices, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class PromptExample:
+    """A prompt and the continuation whose likelihood is measured.
+
+    Attributes:
+        id: The same for the same item in every language of an aligned set.
+        prompt: The text before the continuation; may be empty.
+        continuation: The continuation.
+        separator: Text between the two; by default a space, or nothing after an empty prompt.
+    """
+
+    id: str
+    prompt: str
+    continuation: str
+    separator: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The prompt, and the continuation with its separator."""
+        return self.prompt, _separator(self.separator, self.prompt) + self.continuation
+
+
+def _separator(separator: str | None, context: str) -> str:
+    return separator if separator is not None else " " if context else ""
 
 
 @dataclass(frozen=True)
@@ -92,4 +136,4 @@ class Sentence:
     entities: tuple[str, ...]
 
 
-Example = TextExample | PairExample | WordExample | TranslationExample | ChoiceExample | Sentence
+Example = TextExample | PairExample | WordExample | TranslationExample | ChoiceExample | PromptExample | Sentence

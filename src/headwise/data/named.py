@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 #: What a data set can be, for messages and help texts.
-KINDS = "a CSV, TSV, JSONL or CoNLL file, a folder, 'phrasebook', 'commands', 'hub:NAME' or a YAML file"
+KINDS = "a CSV, TSV, JSONL or CoNLL file, a folder, 'phrasebook', 'commands', 'hub:NAME', 'lm-eval:NAME' or a YAML file"
 _HUB_SETS = Path(__file__).with_name("hub_sets")
 
 

@@ -90,16 +90,17 @@ def _make_dataset(tables: Sequence[Table], task: str, name: str, seed: int) -> D
     present = {split for _, split in divided.splits}
     splits = tuple(split for split in SPLITS if split in present or (split == "all" and present - {"train"}))
     note = " ".join(part for part in (dropped.note, divided.note) if part)
-    return Dataset(name, divided.languages, splits, _Loader(divided), note)
+    return Dataset(name, divided.languages, splits, SplitLoader(divided), note)
 
 
-class _Loader:
+class SplitLoader:
     """Returns the examples of a language and split; `all` is dev and test."""
 
     def __init__(self, divided: Divided) -> None:
         self._splits = divided.splits
 
     def __call__(self, language: str, split: str) -> Any:
+        """Return the examples, in the order of the data."""
         wanted = ("dev", "test") if split == "all" else (split,)
         return tuple(example for each in wanted for example in self._splits.get((language, each), ()))
 
@@ -107,7 +108,7 @@ class _Loader:
 def find_files(path: FilePath) -> list[tuple[Path, str | None, str | None]]:
     """Return the files of a path, each with the language and the split that its name says."""
     if is_pattern(path):
-        return _match_pattern(str(path))
+        return match_pattern(str(path))
     if not is_folder(path):
         language, split = _parts(Path(path))
         # The name of a single file is often a short word: new.csv is not in Newari. A folder or a pattern says more.
@@ -141,7 +142,8 @@ def _parts(path: Path) -> tuple[str | None, str | None]:
     return (languages[-1] if languages else None), (splits[0] if splits else None)
 
 
-def _match_pattern(pattern: str) -> list[tuple[Path, str | None, str | None]]:
+def match_pattern(pattern: str) -> list[tuple[Path, str | None, str | None]]:
+    """Return the files of a pattern, each with its language and its split, if the pattern or its name says them."""
     parts = re.split(r"(\{language\}|\{split\})", os.path.normpath(pattern).replace(os.sep, "/"))
     seen: set[str] = set()
     expression = glob = ""

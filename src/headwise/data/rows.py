@@ -1,16 +1,25 @@
 """From rows of own data to examples: which columns a task needs, what they may be called, and which task fits."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headwise.data.columns import is_iob, log_repairs, repair_iob2, to_iob
-from headwise.data.examples import ChoiceExample, Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    PromptExample,
+    TextExample,
+    TranslationExample,
+    WordExample,
+)
 from headwise.data.ids import running_id
 from headwise.data.languages import check_code
 from headwise.data.tables import Table
-from headwise.data.task_names import WORD_TASKS
+from headwise.data.task_names import CHOICE_TASKS, WORD_TASKS
 from headwise.data.tsv import NLI_LABELS
 from headwise.errors import HeadwiseError
 
@@ -24,6 +33,9 @@ _TEXT = (("text", "sentence", "utterance"),)
 _LABEL = ("label", "gold_label", "intent")
 _PAIR_NAMES = (("text", "text2"), ("text1", "text2"), ("sentence1", "sentence2"), ("premise", "hypothesis"))
 _WORDS = ("words", "tokens")
+_CONTEXT, _ANSWER = ("context", "question", "premise"), ("answer", "label")
+#: Maximum number of columns choice1, choice2, …
+MOST_CHOICES = 8
 #: The columns of each task: alternatives, each a list of columns with the names that they may have.
 _COLUMNS: dict[str, tuple[tuple[tuple[str, ...], ...], ...]] = {
     "classification": (*(((one,), (two,), _LABEL) for one, two in _PAIR_NAMES), (*_TEXT, _LABEL)),
@@ -34,7 +46,23 @@ _COLUMNS: dict[str, tuple[tuple[tuple[str, ...], ...], ...]] = {
     "slots": ((_WORDS, ("slots", "slot_labels", "labels", "tags")), (("utterance", "text"), ("slot_labels", "slots"))),
     "translation": ((("source",), ("target",)),),
     "lm": (_TEXT,),
-    "choice": ((("context", "question", "premise"), ("choices",), ("answer", "label")),),
+    "continuation": ((("prompt", "context", "question"), ("continuation", "completion", "answer")),),
+    **dict.fromkeys(
+        CHOICE_TASKS,
+        (
+            (_CONTEXT, ("choices",), _ANSWER),
+            *(
+                (_CONTEXT, *((f"choice{n}",) for n in range(1, most + 1)), _ANSWER)
+                for most in range(MOST_CHOICES, 1, -1)
+            ),
+        ),
+    ),
+    "minimal-pairs": (
+        (
+            ("good", "correct", "sentence_good", "sen"),
+            ("bad", "wrong", "incorrect", "sentence_bad", "wrong_sen"),
+        ),
+    ),
 }
 #: What the error for missing columns asks for.
 _REQUIRED = {
@@ -44,7 +72,9 @@ _REQUIRED = {
     **dict.fromkeys(WORD_TASKS, "words, labels"),
     "translation": "source, target",
     "lm": "text",
-    "choice": "context, choices, answer",
+    "continuation": "prompt, continuation",
+    **dict.fromkeys(CHOICE_TASKS, "context, choices, answer (or context, choice1, choice2, …, answer)"),
+    "minimal-pairs": "good, bad",
 }
 TASKS = tuple(_COLUMNS)
 _LANGUAGE = ("language", "lang", "locale")
@@ -117,7 +147,7 @@ def guess_task(tables: Sequence[Table]) -> tuple[str, str]:
     """
     table = tables[0]
     names = _by_name(table.columns)
-    for task in ("translation", "pos", "classification", "lm"):
+    for task in ("translation", "choice", "minimal-pairs", "continuation", "pos", "classification", "lm"):
         group = _match(names, task)
         if group is not None:
             return _refine_guess(tables, task, group)
@@ -176,6 +206,7 @@ class _Columns:
     language: tuple[str, ...]
     split: str | None
     id: str | None
+    separator: str | None
 
 
 def _find_columns(table: Table, task: str) -> _Columns:
@@ -197,7 +228,7 @@ def _find_columns(table: Table, task: str) -> _Columns:
             f"{way_out}"
         )
     split = next((names[name] for name in _SPLIT if name in names), None)
-    return _Columns(content, language, split, names.get("id"))
+    return _Columns(content, language, split, names.get("id"), names.get("separator"))
 
 
 class _Reader:
@@ -240,7 +271,7 @@ class _Reader:
         content = self._columns.content
         if self._task in WORD_TASKS:
             return self._words(where, id_, cells)
-        if self._task == "choice":
+        if self._task in CHOICE_TASKS and self._task != "minimal-pairs":
             return self._choice(where, id_, cells)
         texts = [_text(where, column, cells.get(column)) for column in self._text_columns()]
         if not all(texts):
@@ -250,23 +281,41 @@ class _Reader:
                 return TextExample(id_, texts[0])
             case "translation":
                 return TranslationExample(id_, texts[0], texts[1])
+            case "minimal-pairs":
+                return self._minimal_pair(where, id_, *texts)
+            case "continuation":
+                prompt = _text(where, content[0], cells.get(content[0]))
+                return PromptExample(id_, prompt, texts[0], self._separator(where, cells))
         label = self._label(where, content[-1], cells.get(content[-1]))
         return TextExample(id_, texts[0], label) if len(texts) == 1 else PairExample(id_, texts[0], texts[1], label)
 
     def _choice(self, where: str, id_: str, cells: Mapping[str, Any]) -> ChoiceExample:
-        context, choices, answer = (cells.get(column) for column in self._columns.content)
-        if not isinstance(choices, list | tuple) or len(choices) < 2 or not all(map(str, choices)):
+        first, *middle, last = self._columns.content
+        given: Any = [cells.get(column) for column in middle]
+        choices = _choices_cell(given[0]) if len(middle) == 1 else [each for each in given if not _is_missing(each)]
+        if not isinstance(choices, list | tuple) or len(choices) < 2 or not all(str(each).strip() for each in choices):
             raise HeadwiseError(f"{where}: the choices must be a list of at least two texts, not {choices!r}")
-        if type(answer) is not int or not 0 <= answer < len(choices):
-            raise HeadwiseError(
-                f"{where}: the answer must be the number of a choice, counted from 0 to {len(choices) - 1}, "
-                f"not {answer!r}"
-            )
-        return ChoiceExample(id_, str(context or ""), tuple(map(str, choices)), answer)
+        context = _text(where, first, cells.get(first))
+        answer = _answer(where, cells.get(last), len(choices))
+        return ChoiceExample(id_, context, tuple(map(str, choices)), answer, self._separator(where, cells))
+
+    def _minimal_pair(self, where: str, id_: str, good: str, bad: str) -> ChoiceExample:
+        if good == bad:
+            raise HeadwiseError(f"{where}: both texts of the pair are {good!r}: they must differ")
+        return ChoiceExample(id_, "", (good, bad), 0)
+
+    def _separator(self, where: str, cells: Mapping[str, Any]) -> str | None:
+        """Return the text between a context and its continuation: the column `separator`, None without one."""
+        value = None if self._columns.separator is None else cells.get(self._columns.separator)
+        if not isinstance(value, str | None):
+            raise HeadwiseError(f'{where}: the separator is {value!r}, not text: write text in quotes, such as ""')
+        return value
 
     def _text_columns(self) -> tuple[str, ...]:
         content = self._columns.content
-        return content if self._task in ("lm", "translation") else content[:-1]
+        if self._task == "continuation":  # the prompt may be empty
+            return content[1:]
+        return content if self._task in ("lm", "translation", "minimal-pairs") else content[:-1]
 
     def _label(self, where: str, column: str, value: Any) -> str:
         label = "" if _is_missing(value) else _plain(value)
@@ -325,6 +374,26 @@ def _text(where: str, column: str, value: Any) -> str:
     if not isinstance(value, str):
         raise HeadwiseError(f"{where}: the column {column!r} holds {value!r}, not text: write text in quotes")
     return value
+
+
+def _choices_cell(value: Any) -> Any:
+    """Return the choices of a cell; in CSV, they are a JSON list."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _answer(where: str, value: Any, choices: int) -> int:
+    """Return the number of the right choice, which is text in CSV."""
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if type(number) is not int or not 0 <= number < choices:
+        raise HeadwiseError(
+            f"{where}: the answer must be the number of a choice, counted from 0 to {choices - 1}, not {value!r}"
+        )
+    return number
 
 
 def _labels_cell(value: Any) -> tuple[str, ...]:

@@ -4,7 +4,15 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwise.data.examples import Example, PairExample, TextExample, TranslationExample, WordExample
+from headwise.data.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    PromptExample,
+    TextExample,
+    TranslationExample,
+    WordExample,
+)
 from headwise.data.ids import identifies_item
 from headwise.data.rows import Item
 from headwise.errors import HeadwiseError
@@ -163,6 +171,10 @@ def group_keys(examples: Sequence[Example]) -> list[str]:
                 text = " ".join(example.words)
             case TranslationExample():
                 text = next(linked)
+            case ChoiceExample():
+                text = example.context or " / ".join((*example.contexts, *example.choices))
+            case PromptExample():
+                text = example.prompt or example.continuation
         keys.append(f"id {example.id}" if identifies_item(example.id) else f"text {text}")
     return keys
 

@@ -1,8 +1,21 @@
 """The names of the tasks, in a module without imports: the command line shows them without importing torch."""
 
 #: All tasks.
-TASKS = ("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "choice")
+TASKS = (
+    *("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "continuation"),
+    *("choice", "choice-per-token", "choice-per-byte", "choice-per-character", "minimal-pairs"),
+)
 #: Tasks that label every word.
 WORD_TASKS = ("pos", "ner", "slots")
+#: Tasks of multiple choice, and what each divides the log-likelihood of a choice by.
+CHOICE_TASKS = {
+    "choice": "none",
+    "choice-per-token": "tokens",
+    "choice-per-byte": "bytes",
+    "choice-per-character": "characters",
+    "minimal-pairs": "none",
+}
+#: Tasks of causal language models.
+CAUSAL_TASKS = ("lm", "continuation", *CHOICE_TASKS)
 #: Tasks that use the model's own output layer; the others need a classification head.
-TEXT_TASKS = ("translation", "lm", "choice")
+TEXT_TASKS = ("translation", *CAUSAL_TASKS)

@@ -20,21 +20,16 @@ from headwise.gates import gated
 from headwise.heads import HeadMap
 from headwise.means import MeanOutputs
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.tasks.causal import (
-    LanguageTask,
-    MultipleChoice,
-    Perplexity,
-    choices_of,
-    evaluate_choices,
-    perplexity,
-    texts_of,
-)
+from headwise.tasks.causal import LanguageTask, Perplexity, measure_texts, texts_of
+from headwise.tasks.choices import MultipleChoice, choices_of, evaluate_choices
+from headwise.tasks.continuation import ContinuationTask, evaluate_continuations
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.metrics import Array, CorpusMetric
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Task
 from headwise.tasks.text_metrics import metrics_for
 from headwise.tasks.translation import TranslationTask, evaluate_translation
+from headwise.tasks.wrong_language import WrongLanguage, evaluate_answers
 
 
 @dataclass(frozen=True)
@@ -72,6 +67,7 @@ def measure(
     tokenizer: Any,
     language: str = "",
     progress: Callable[[int], None] | None = None,
+    wrong_language: bool = False,
 ) -> Measurement:
     """Measure a model by the metrics of its task.
 
@@ -82,22 +78,31 @@ def measure(
         tokenizer: The model's tokenizer.
         language: Their language, or pair of languages (`en-zh`), which determines the tokenisation of BLEU.
         progress: Called with the number of examples processed since the last call.
+        wrong_language: Also measure the share of generated texts in another language than `language`, for
+            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`).
     """
     match task:
         case TranslationTask():
-            found = evaluate_translation(model, _for_language(task, language), examples, tokenizer, progress=progress)
+            asked = _for_language(task, language, wrong_language)
+            found = evaluate_translation(model, asked, examples, tokenizer, progress=progress)
             return Measurement(tuple(found.results.values()), found.signatures)
         case LanguageTask():
-            measured = perplexity(model, texts_of(examples), tokenizer, task.window)
+            measured = measure_texts(model, texts_of(examples), tokenizer, task.window)
+        case ContinuationTask():
+            measured = evaluate_continuations(model, task, examples, tokenizer)
         case MultipleChoice():
-            measured = evaluate_choices(model, task, choices_of(examples), tokenizer)
+            measured = (evaluate_choices(model, task, choices_of(examples), tokenizer),)
         case Task():
-            measured = evaluate(model, task, examples, tokenizer)
+            measured = (evaluate(model, task, examples, tokenizer),)
         case _:
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
+    signatures = {}
+    if wrong_language:
+        measured = (*measured, evaluate_answers(model, examples, tokenizer, language))
+        signatures = {measured[-1].metric: WrongLanguage(language).signature}
     if progress is not None:
         progress(len(examples))
-    return Measurement((measured,))
+    return Measurement(measured, signatures)
 
 
 @dataclass(frozen=True)
@@ -148,9 +153,9 @@ class MaskJudge:
         match self.task:
             case TranslationTask():
                 return _for_language(self.task, self.language).metrics[0]
-            case LanguageTask():
+            case LanguageTask() | ContinuationTask():
                 return Perplexity()
-            case Task():
+            case Task() | MultipleChoice():
                 return self.task.metric
         raise HeadwiseError(f"the task {self.task.name!r} cannot be measured")
 
@@ -172,7 +177,7 @@ class MaskJudge:
         chosen = [np.arange(len(self.examples))] * len(masks) if only is None else [np.asarray(each) for each in only]
         for mask in masks:
             mask.check(self.heads)
-        if isinstance(self.task, Task):
+        if isinstance(self.task, Task | MultipleChoice):
             return self._answered(self.task, masks, chosen)
         found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
         rows = sum(map(len, chosen))
@@ -183,7 +188,7 @@ class MaskJudge:
         [statistics] = self.measure([mask]).statistics
         return Evaluation.of(self.metric, statistics, self.encoded.cut)
 
-    def _answered(self, task: Task, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
+    def _answered(self, task: Task | MultipleChoice, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
         real = any(isinstance(mask, SoftMask) for mask in masks)
@@ -205,8 +210,9 @@ class MaskJudge:
             return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
 
 
-def _for_language(task: TranslationTask, language: str) -> TranslationTask:
-    return replace(task, metrics=metrics_for(language.partition("_")[0].rpartition("-")[2]))
+def _for_language(task: TranslationTask, language: str, wrong_language: bool = False) -> TranslationTask:
+    target = language.partition("_")[0].rpartition("-")[2]
+    return replace(task, metrics=(*metrics_for(target), *([WrongLanguage(target)] if wrong_language else [])))
 
 
 def _no_heads(model: Any) -> HeadMap:

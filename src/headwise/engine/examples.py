@@ -1,7 +1,7 @@
 """The examples of a game: encoded once, with arrays that every batch needs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from headwise.activations import TokenBatch, device_of
 from headwise.data.examples import Example
 from headwise.heads import HeadMap
 from headwise.means import MeanOutputs, collect_means
+from headwise.tasks.choices import EncodedChoices
 from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
 from headwise.tasks.protocol import AnyTask
 
@@ -58,6 +59,26 @@ class ExampleSet:
     def gold(self) -> Tensor:
         """The labels of all examples, concatenated, (labels,)."""
         return torch.tensor([label for each in self.encoded for label in each.gold])
+
+    @cached_property
+    def sizes(self) -> Tensor | None:
+        """Bytes and characters of the text that the labels of each example spell, (examples, 2); None if none."""
+        found = [each.size for each in self.encoded]
+        if any(size is None for size in found):
+            return None
+        return torch.tensor([(size.bytes, size.characters) for size in found if size is not None])
+
+    @cached_property
+    def choices(self) -> tuple[EncodedChoices, ...]:
+        """The examples of multiple choice; empty for other tasks."""
+        return tuple(each for each in self.encoded if isinstance(each, EncodedChoices))
+
+    @cached_property
+    def sequences(self) -> "ExampleSet":
+        """What a model reads: the choices of multiple choice as examples; for other tasks, the examples themselves."""
+        if not self.choices:
+            return self
+        return replace(self, encoded=tuple(choice for each in self.choices for choice in each.choices))
 
     def gold_of(self, index: Tensor) -> Tensor:
         """The labels of some examples, concatenated, (labels,)."""
@@ -111,4 +132,4 @@ def token_batches(model: Any, heads: HeadMap, examples: ExampleSet, token_budget
 
 def mean_outputs(model: Any, heads: HeadMap, examples: ExampleSet, language: str | None = None) -> MeanOutputs:
     """The mean output of every head and feed-forward block over the tokens of examples, in one pass."""
-    return collect_means(model, token_batches(model, heads, examples), heads, language)
+    return collect_means(model, token_batches(model, heads, examples.sequences), heads, language)

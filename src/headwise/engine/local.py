@@ -18,6 +18,7 @@ from headwise.activations import device_of, evaluating
 from headwise.engine.absent_heads import WORTH_A_COPY, absent_heads, narrow, saved_operations
 from headwise.engine.base import EngineSettings, Flips, Gates, Gradients, Index, Values, check_rows, value_flips
 from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
+from headwise.engine.choices import ChoiceEngine
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
@@ -27,6 +28,7 @@ from headwise.engine.prefix import Level, find_levels, run_as_tree
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
+from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch
@@ -119,6 +121,8 @@ class LocalEngine:
         on, index = self._checked(gates, index)
         if isinstance(self.game, GenerationGame):
             return self._generated(self.game, on, index)
+        if self._choices is not None:
+            return self._choices.values(on, index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
         if not (absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY):
@@ -134,6 +138,8 @@ class LocalEngine:
         if isinstance(self.game, GenerationGame) or not self.game.differentiable:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: use 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
+        if self._choices is not None:
+            return self._choices.gradients(on, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
         packs = list(self.packs(on, index, gradient_bytes(self.model, self.heads)))
         for pack, answer in zip(packs, self._answers(_jobs(packs, on, gradients=True)), strict=True):
@@ -206,6 +212,8 @@ class LocalEngine:
 
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
         """An upper bound on the units that one call may cost; see `Engine.most_units`."""
+        if self._choices is not None:
+            return self._choices.most_units(rows, shared, gradients)
         if gradients:
             return 2.0 * rows
         if shared is None or isinstance(self.game, GenerationGame) or not self.settings.reuse_prefixes:
@@ -271,6 +279,7 @@ class LocalEngine:
             batch.places.to(device),
             self.examples.counts[rows].to(device),
             self.examples.gold_of(rows).to(device),
+            None if self.examples.sizes is None else self.examples.sizes[rows].to(device),
         )
         measured = game.measure(answers)
         if (unknown := answers.logits.isnan().any(-1)).any():  # argmax, as in accuracy, hides NaN
@@ -326,6 +335,22 @@ class LocalEngine:
             engine = LocalEngine(model, heads, self.game, self.examples, players, self.settings, means)
             self._narrower = absent, engine
         return self._narrower[1]
+
+    @cached_property
+    def _choices(self) -> ChoiceEngine | None:
+        """Values multiple choice by the likelihoods of sequences; None for examples that are single sequences."""
+        if not self.examples.choices or isinstance(self.game, GenerationGame):
+            return None
+        inner = LocalEngine(
+            self.model,
+            self.heads,
+            SequenceLikelihoodGame(),
+            self.examples.sequences,
+            self.players,
+            self.settings,
+            self.baseline,
+        )
+        return ChoiceEngine(inner, self.game, self.examples)
 
     @property
     def _device(self) -> torch.device:

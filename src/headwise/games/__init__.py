@@ -8,7 +8,15 @@ from headwise.support.lazy import lazy_names
 if TYPE_CHECKING:
     from headwise.games.base import Answers, Game
     from headwise.games.generation import GenerationGame, generation_game
-    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame, TopLogitGame
+    from headwise.games.means import (
+        AccuracyGame,
+        LikelihoodGame,
+        MarginGame,
+        ProbabilityGame,
+        SequenceLikelihoodGame,
+        TextLikelihoodGame,
+        TopLogitGame,
+    )
     from headwise.games.metric import MetricGame
 else:
     __getattr__ = lazy_names(
@@ -16,12 +24,23 @@ else:
         {
             "base": ("Answers", "Game"),
             "generation": ("GenerationGame", "generation_game"),
-            "means": ("AccuracyGame", "LikelihoodGame", "MarginGame", "ProbabilityGame", "TopLogitGame"),
+            "means": (
+                "AccuracyGame",
+                "LikelihoodGame",
+                "MarginGame",
+                "ProbabilityGame",
+                "SequenceLikelihoodGame",
+                "TextLikelihoodGame",
+                "TopLogitGame",
+            ),
             "metric": ("MetricGame",),
         },
     )
 
-GAMES = ("accuracy", "probability", "log-likelihood", "margin", "f1")
+GAMES = (
+    *("accuracy", "probability", "log-likelihood", "margin", "f1"),
+    *("log-likelihood-per-byte", "log-likelihood-per-character"),
+)
 
 __all__ = [
     "GAMES",
@@ -33,6 +52,8 @@ __all__ = [
     "MarginGame",
     "MetricGame",
     "ProbabilityGame",
+    "SequenceLikelihoodGame",
+    "TextLikelihoodGame",
     "TopLogitGame",
     "find_game",
     "generation_game",
@@ -50,7 +71,7 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
         >>> find_game("accuracy").bounds
         (0.0, 1.0)
     """
-    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame
+    from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame, TextLikelihoodGame
     from headwise.games.metric import MetricGame
     from headwise.tasks.metrics import EntityF1
 
@@ -61,6 +82,10 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
             return ProbabilityGame()
         case "log-likelihood":
             return LikelihoodGame()
+        case "log-likelihood-per-byte":
+            return TextLikelihoodGame(name)
+        case "log-likelihood-per-character":
+            return TextLikelihoodGame(name, column=1)
         case "margin":
             return MarginGame()
         case "f1" if labels:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, MeanGame, log_probabilities
 from headwise.tasks.metrics import Accuracy
 
@@ -50,6 +51,47 @@ class LikelihoodGame(MeanGame):
     def measure(self, answers: Answers) -> Tensor:
         """The mean log-probability of each row's gold labels, (rows, 1)."""
         return answers.mean(log_probabilities(answers))
+
+
+@dataclass(frozen=True)
+class TextLikelihoodGame(MeanGame):
+    """Log-probability of an example's text per byte or per character, comparable between languages and tokenizers.
+
+    Attributes:
+        column: 0 for bytes, 1 for characters.
+    """
+
+    name: str = "log-likelihood-per-byte"
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = True
+    column: int = 0
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The summed log-probability of each row's gold tokens ÷ the length of their text, (rows, 1).
+
+        Raises:
+            HeadwiseError: The labels are not tokens of a text.
+        """
+        if answers.sizes is None:
+            raise HeadwiseError(
+                f"the game {self.name!r} is for the tasks lm, continuation and translation, whose labels are tokens "
+                "of a text: use 'log-likelihood'"
+            )
+        sizes = answers.sizes[:, self.column, None].clamp(min=1)
+        return answers.sum(log_probabilities(answers))[:, None] / sizes
+
+
+@dataclass(frozen=True)
+class SequenceLikelihoodGame(MeanGame):
+    """Summed log-probability of an example's gold tokens: the logit of a choice in multiple choice."""
+
+    name: str = "sequence-log-likelihood"
+    bounds: tuple[float, float] | None = None
+    differentiable: bool = True
+
+    def measure(self, answers: Answers) -> Tensor:
+        """The summed log-probability of each row's gold tokens, (rows, 1)."""
+        return answers.sum(log_probabilities(answers))[:, None]
 
 
 @dataclass(frozen=True)

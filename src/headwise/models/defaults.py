@@ -1,4 +1,4 @@
-"""Offline default models: multilingual-e5-small, and small LoRA adapters for it that are part of the package."""
+"""Offline default models: multilingual-e5-small, small LoRA adapters for it, and the language model SmolLM2-135M."""
 
 import json
 from pathlib import Path
@@ -9,18 +9,24 @@ from headwise.support.extras import require
 
 #: The untuned encoder.
 E5_SMALL = "e5-small"
+#: The causal language model.
+SMOLLM = "smollm2-135m"
 _ADAPTERS = Path(__file__).with_name("adapters")
 
 
 def default_names() -> tuple[str, ...]:
-    """The names of the offline encoder and of its tuned forms.
+    """The names of the offline encoder, of its tuned forms, and of the offline language model.
 
     Example:
-        >>> "e5-small" in default_names()
-        True
+        >>> default_names()[0], default_names()[-1]
+        ('e5-small', 'smollm2-135m')
     """
-    tuned = (path.name for path in _ADAPTERS.iterdir() if (path / "adapter_config.json").is_file())
-    return (E5_SMALL, *sorted(tuned))
+    return (E5_SMALL, *tuned_names(), SMOLLM)
+
+
+def tuned_names() -> tuple[str, ...]:
+    """The names of the tuned forms of the offline encoder."""
+    return tuple(sorted(path.name for path in _ADAPTERS.iterdir() if (path / "adapter_config.json").is_file()))
 
 
 def is_default(name: object) -> bool:
@@ -29,16 +35,19 @@ def is_default(name: object) -> bool:
 
 
 def default_folder_of(name: str) -> Path:
-    """The folder of the untuned encoder of a default."""
+    """The folder of a default that is not tuned."""
     from headwise.models.e5 import e5_small_folder
+    from headwise.models.smollm import smollm_folder
 
+    if name == SMOLLM:
+        return smollm_folder()
     if name != E5_SMALL:
         raise HeadwiseError(f"{name} is already tuned: tune {E5_SMALL} instead")
     return e5_small_folder()
 
 
 def load_default(name: str, dtype: Any = "auto", **kwargs: Any) -> Any:
-    """The encoder, or one of its tuned forms with the adapter merged into its weights.
+    """The encoder, one of its tuned forms with the adapter merged into its weights, or the language model.
 
     Args:
         name: One of `default_names()`.
@@ -46,17 +55,19 @@ def load_default(name: str, dtype: Any = "auto", **kwargs: Any) -> Any:
         kwargs: Passed to `from_pretrained`.
     """
     import torch
-    from transformers import BertModel
+    from transformers import BertModel, LlamaForCausalLM
 
     from headwise.models.e5 import e5_small_folder
     from headwise.models.quiet import quiet
+    from headwise.models.smollm import smollm_folder
 
-    base = e5_small_folder()
-    if name == E5_SMALL:
-        with quiet():
-            model = BertModel.from_pretrained(base, add_pooling_layer=False, **kwargs)
-    else:
-        model = _tuned(base, _ADAPTERS / name, kwargs)
+    with quiet():
+        if name == SMOLLM:
+            model = LlamaForCausalLM.from_pretrained(smollm_folder(), dtype=torch.float32, **kwargs)
+        elif name == E5_SMALL:
+            model = BertModel.from_pretrained(e5_small_folder(), add_pooling_layer=False, **kwargs)
+        else:
+            model = _tuned(e5_small_folder(), _ADAPTERS / name, kwargs)
     model.config.name_or_path = name
     return (model.to(dtype) if isinstance(dtype, torch.dtype) else model).eval()
 

@@ -7,9 +7,10 @@ from transformers import AutoTokenizer
 
 from headwise.errors import HeadwiseError
 from headwise.models.adapted import find_adapter, load_adapted, load_adapted_skeleton
-from headwise.models.defaults import is_default, load_default
+from headwise.models.defaults import SMOLLM, is_default, load_default
 from headwise.models.device import choose_device, choose_dtype
 from headwise.models.e5 import e5_small_folder
+from headwise.models.smollm import smollm_folder
 from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
 from headwise.models.weights import load_weights
 from headwise.pruning import load_pruned
@@ -87,7 +88,7 @@ def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> 
 def load_tokenizer(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:
     """The model's tokenizer (for an adapter without one, that of its base model); None if there is none."""
     if is_default(name_or_path):
-        name_or_path = e5_small_folder()
+        name_or_path = smollm_folder() if str(name_or_path) == SMOLLM else e5_small_folder()
     if not any(find_file(name_or_path, name) for name in ("tokenizer_config.json", "tokenizer.json")):
         adapter = find_adapter(name_or_path)
         return None if adapter is None else load_tokenizer(adapter.base, trust_remote_code)

@@ -1,20 +1,18 @@
-"""Language modelling: perplexity over strided windows, and multiple choice by log-likelihood."""
+"""Language modelling: perplexity and bits per byte over strided windows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from headwise.data.examples import ChoiceExample, Example, TextExample
+from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch, pad_id_of, usable_positions
+from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
-from headwise.tasks.metrics import Accuracy, Array
-
-Normalise = Literal["none", "tokens", "bytes"]
+from headwise.tasks.metrics import Array
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class LanguageTask:
 
     Example:
         >>> tokenizer = lambda texts, **_: {"input_ids": [[int(word) for word in text.split()] for text in texts]}
-        >>> tokenizer.bos_token_id = 0
+        >>> tokenizer.bos_token_id, tokenizer.decode = 0, lambda ids: " ".join(map(str, ids))
         >>> LanguageTask(window=2).encode([TextExample("1", "7 8 9")], tokenizer)
         ((Encoded(ids=(0, 7), positions=(0, 1), gold=(7, 8), extra=()),), 1)
     """
@@ -50,10 +48,12 @@ class LanguageTask:
         start = start_token(tokenizer)
         encoded, cut = [], 0
         tokens = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-        for example, ids in zip(examples, tokens, strict=True):
+        for example, text, ids in zip(examples, texts, tokens, strict=True):
             if not ids:
                 raise HeadwiseError(f"example {example.id}: the text is empty")
-            encoded.append(next(make_windows((start, *ids), self.window, self.window)))
+            read = text if len(ids) <= self.window else tokenizer.decode(ids[: self.window])
+            first = next(make_windows((start, *ids), self.window, self.window))
+            encoded.append(replace(first, size=TextSize.of(read)))
             cut += len(ids) > self.window
         return tuple(encoded), cut
 
@@ -63,7 +63,7 @@ class LanguageTask:
         Raises:
             HeadwiseError: The window is longer than the model's maximum.
         """
-        _check_window(model, self.window, stride=1)
+        check_window(model, self.window, stride=1)
         return make_batch(encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
@@ -96,6 +96,28 @@ class Perplexity:
         return found
 
 
+@dataclass(frozen=True)
+class BitsPerByte:
+    """Bits that the model needs to encode a byte of text (UTF-8); lower is better. It is not a percentage.
+
+    It does not depend on the tokenizer, so models are comparable; scripts of more bytes per character get lower values.
+    """
+
+    name: str = "bits per byte"
+
+    def value(self, totals: Array) -> Array:
+        """The bits of summed log-likelihoods and bytes, (..., 2)."""
+        found: Array = -totals[..., 0] / np.maximum(totals[..., 1], 1) / np.log(2)
+        return found
+
+
+@dataclass(frozen=True)
+class BitsPerCharacter(BitsPerByte):
+    """Bits that the model needs to encode a character of text; lower is better. It is not a percentage."""
+
+    name: str = "bits per character"
+
+
 def perplexity(
     model: Any,
     texts: Sequence[str],
@@ -126,7 +148,7 @@ def perplexity(
         HeadwiseError: The window does not fit the model, the stride does not fit the window, or all texts are empty.
     """
     stride = max(1, window // 2) if stride is None else stride
-    _check_window(model, window, stride)
+    check_window(model, window, stride)
     start = start_token(tokenizer)
     tokens = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     windows = [
@@ -134,10 +156,27 @@ def perplexity(
     ]
     if not windows:
         raise HeadwiseError("there are no tokens to predict: every text is empty")
-    sums = _sum_sequences(model, windows, tokenizer, gating)
+    sums = sum_sequences(model, windows, tokenizer, gating)
     statistics = np.zeros((len(texts), 2))
     np.add.at(statistics, [owner for owner, _ in windows], sums[:, [0, 2]])
     return Evaluation.of(Perplexity(), statistics)
+
+
+def measure_texts(
+    model: Any, texts: Sequence[str], tokenizer: Any, window: int = 512, gating: Gating | None = None
+) -> tuple[Evaluation, ...]:
+    """Perplexity per token, bits per byte and bits per character of a causal model on texts.
+
+    The arguments are those of `perplexity`.
+    """
+    tokens = perplexity(model, texts, tokenizer, window, gating=gating)
+    sizes = np.array([(len(text.encode()), len(text)) for text in texts], dtype=np.float64)
+    likelihood = tokens.statistics[:, 0]
+    return (
+        tokens,
+        Evaluation.of(BitsPerByte(), np.stack([likelihood, sizes[:, 0]], axis=1)),
+        Evaluation.of(BitsPerCharacter(), np.stack([likelihood, sizes[:, 1]], axis=1)),
+    )
 
 
 def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encoded]:
@@ -157,140 +196,8 @@ def make_windows(ids: Sequence[int], window: int, stride: int) -> Iterator[Encod
         done = end
 
 
-@dataclass(frozen=True)
-class ChoiceScores:
-    """A model's score of each choice.
-
-    Attributes:
-        scores: Log-likelihood of each choice of each example, normalised as the task specifies.
-        answers: The right choice of each example.
-        cut: Number of examples whose context was cut at its beginning.
-    """
-
-    scores: tuple[Array, ...]
-    answers: tuple[int, ...]
-    cut: int
-
-    @property
-    def predicted(self) -> tuple[int, ...]:
-        """The choice with the highest score, for each example."""
-        return tuple(int(each.argmax()) for each in self.scores)
-
-    @property
-    def probabilities(self) -> Array:
-        """Probability of the right choice among the choices (the soft value), (examples,)."""
-        pairs = zip(self.scores, self.answers, strict=True)
-        return np.array([1 / np.exp(each - each[answer]).sum() for each, answer in pairs])
-
-
-@dataclass(frozen=True)
-class MultipleChoice:
-    """Choose the continuation with the highest likelihood under a causal model.
-
-    Attributes:
-        normalise: Divisor of a choice's log-likelihood: none, its number of tokens, or its number of bytes in UTF-8.
-        separator: Text between context and choice; empty for languages without spaces.
-        window: Maximum number of tokens that the model reads. A longer context is cut at its beginning.
-        name: Name of the task.
-    """
-
-    normalise: Normalise = "none"
-    separator: str = " "
-    window: int = 512
-    name: str = "choice"
-
-    def encode_choices(self, example: ChoiceExample, tokenizer: Any) -> tuple[tuple[Encoded, ...], bool]:
-        """The choices in tokens, and whether the context had to be cut.
-
-        All choices are scored from the same position: the first at which the tokens of any choice differ from those of
-        the context.
-
-        Raises:
-            HeadwiseError: The answer is out of range, or a choice is empty or longer than the window.
-        """
-        if not 0 <= example.answer < len(example.choices):
-            raise HeadwiseError(
-                f"example {example.id}: the answer is {example.answer}, but there are {len(example.choices)} choices, "
-                "numbered from 0"
-            )
-        context, separator = example.context, self.separator if example.context else ""
-        texts = [context, *(f"{context}{separator}{choice}" for choice in example.choices)]
-        before, *wholes = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        shared = min(_shared_prefix(before, whole) for whole in wholes)
-        start, encoded, cut = start_token(tokenizer), [], False
-        for whole in wholes:
-            ids, gold = [start, *whole[:-1]], whole[shared:]
-            if not 1 <= len(gold) <= self.window:
-                raise HeadwiseError(
-                    f"example {example.id}: a choice has {len(gold)} tokens, but the window allows 1 to {self.window}"
-                )
-            cut |= len(ids) > self.window
-            ids = ids[-self.window :]
-            encoded.append(Encoded(tuple(ids), tuple(range(len(ids) - len(gold), len(ids))), tuple(gold)))
-        return tuple(encoded), cut
-
-    def encode(self, examples: Sequence[Example], tokenizer: Any) -> tuple[tuple[Encoded, ...], int]:
-        """Raise an error: a choice is several sequences, so it can be evaluated, but not scored or tuned on.
-
-        Raises:
-            HeadwiseError: Always.
-        """
-        del examples, tokenizer
-        raise HeadwiseError("the task 'choice' can only be evaluated: use the task 'lm' to score heads or to tune")
-
-    def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
-        """The encoded sequences of an index side by side."""
-        del model
-        return make_batch(encoded, index, pad_id)
-
-    def select(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The model's output where each token is predicted, (tokens, vocabulary)."""
-        return logits[batch.rows.to(logits.device), batch.positions.to(logits.device)]
-
-
-def choices_of(examples: Sequence[Example]) -> list[ChoiceExample]:
-    """The examples as multiple-choice examples.
-
-    Raises:
-        HeadwiseError: An example is not one.
-    """
-    found = [example for example in examples if isinstance(example, ChoiceExample)]
-    if len(found) < len(examples):
-        raise HeadwiseError("multiple choice needs a context, choices and an answer (ChoiceExample)")
-    return found
-
-
-def score_choices(
-    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
-) -> ChoiceScores:
-    """The score of each choice of each example."""
-    _check_window(model, task.window, stride=1)
-    encoded, cuts = zip(*(task.encode_choices(example, tokenizer) for example in examples), strict=True)
-    sequences = [(owner, choice) for owner, choices in enumerate(encoded) for choice in choices]
-    sums = _sum_sequences(model, sequences, tokenizer, gating)  # (choices of all examples, 3)
-    lengths = {
-        "none": np.ones(len(sums)),
-        "tokens": sums[:, 2],
-        "bytes": np.array([len(choice.encode()) for example in examples for choice in example.choices]),
-    }[task.normalise]
-    ends = np.cumsum([len(example.choices) for example in examples])[:-1]
-    scores = np.split(sums[:, 0] / lengths, ends)
-    return ChoiceScores(tuple(scores), tuple(example.answer for example in examples), sum(cuts))
-
-
-def evaluate_choices(
-    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
-) -> Evaluation:
-    """Accuracy of a causal model on multiple choice; statistics are (examples, 2)."""
-    found = score_choices(model, task, examples, tokenizer, gating)
-    right = np.array(found.predicted) == np.array(found.answers)
-    return Evaluation.of(Accuracy(), np.stack([right, np.ones(len(right))], axis=1), found.cut)
-
-
-def _sum_sequences(
-    model: Any, sequences: Sequence[tuple[int, Encoded]], tokenizer: Any, gating: Gating | None
-) -> Array:
-    """`sum_gold` of a causal model, for sequences given with the number of their example."""
+def sum_sequences(model: Any, sequences: Sequence[tuple[int, Encoded]], tokenizer: Any, gating: Gating | None) -> Array:
+    """`sum_gold` of a causal model, (sequences, 4), for sequences given with the number of their example."""
     owners, encoded = [owner for owner, _ in sequences], [each for _, each in sequences]
     by_owner = (lambda index: gating([owners[i] for i in index])) if gating is not None else None
     longest = max(len(each.ids) for each in encoded)
@@ -299,10 +206,10 @@ def _sum_sequences(
 
 
 def start_token(tokenizer: Any) -> int:
-    """The token before the first token of a text.
+    """The token before the first token of a text: the tokenizer's start token, or its end token.
 
     Raises:
-        HeadwiseError: The tokenizer has none.
+        HeadwiseError: The tokenizer has neither.
     """
     for name in ("bos_token_id", "cls_token_id", "eos_token_id"):
         if (found := getattr(tokenizer, name)) is not None:
@@ -310,14 +217,10 @@ def start_token(tokenizer: Any) -> int:
     raise HeadwiseError("the tokenizer has no start token: set its bos_token")
 
 
-def _check_window(model: Any, window: int, stride: int) -> None:
+def check_window(model: Any, window: int, stride: int) -> None:
+    """Raise an error if a window does not fit the model, or a stride the window."""
     most = usable_positions(model)
     if window < 1 or (most is not None and window > most):
         raise HeadwiseError(f"a window of {window} tokens does not fit the model: use 1 to {most or 'any number'}")
     if not 1 <= stride <= window:
         raise HeadwiseError(f"a stride of {stride} does not fit a window of {window}: use 1 to {window}")
-
-
-def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))

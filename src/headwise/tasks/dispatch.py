@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from headwise.data.columns import is_iob
+from headwise.data.task_names import CAUSAL_TASKS, CHOICE_TASKS
 from headwise.errors import HeadwiseError
 from headwise.heads import find_heads
-from headwise.tasks.causal import LanguageTask, MultipleChoice
+from headwise.tasks.causal import LanguageTask
+from headwise.tasks.choices import MultipleChoice, Normalise
+from headwise.tasks.continuation import ContinuationTask
 from headwise.tasks.encoding import usable_positions
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, check_piece, find_task
@@ -15,6 +18,8 @@ from headwise.tasks.translation import TranslationTask
 
 #: Most tokens that a model is given by default.
 USUAL_WINDOW = 512
+#: Most tokens of a prompt and its continuation, if the model's config sets no limit.
+PROMPT_WINDOW = 2048
 
 
 def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window: int | None = None) -> AnyTask:
@@ -25,8 +30,8 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
         name: The task.
         piece: Which piece of a word carries its label.
         beams: Number of beams, for translation.
-        window: Maximum number of tokens read at a time, for language modelling; by default 512 or the model's maximum,
-            whichever is smaller.
+        window: Maximum number of tokens that a causal language model reads at a time; by default the model's maximum,
+            but at most 512 for `lm`.
 
     Raises:
         HeadwiseError: The task is unknown, or the model is of the wrong kind for it.
@@ -41,20 +46,20 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
     config = model.config.get_text_config()
     longest = _longest(model)
     writes = hasattr(model, "can_generate") and model.can_generate()
-    match name:
-        case "translation":
-            if not writes or not config.is_encoder_decoder:
-                raise _wrong_kind(model, name, "a sequence-to-sequence model such as Marian or mT5")
-            return TranslationTask(beams=beams, max_length=longest)
-        case "lm":
-            if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":
-                raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
-            return LanguageTask(window=longest if window is None else window)
-        case "choice":
-            if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":
-                raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
-            return MultipleChoice(window=longest if window is None else window)
-    return _classification(model, name, piece)
+    if name == "translation":
+        if not writes or not config.is_encoder_decoder:
+            raise _wrong_kind(model, name, "a sequence-to-sequence model such as Marian or mT5")
+        return TranslationTask(beams=beams, max_length=longest)
+    if name not in CAUSAL_TASKS:
+        return _classification(model, name, piece)
+    if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":
+        raise _wrong_kind(model, name, "a causal language model such as GPT-2 or Llama")
+    if name == "lm":
+        return LanguageTask(window=longest if window is None else window)
+    window = window or usable_positions(model) or PROMPT_WINDOW
+    if name == "continuation":
+        return ContinuationTask(window=window)
+    return MultipleChoice(cast(Normalise, CHOICE_TASKS[name]), window, name)
 
 
 def fit_to(task: Task, model: Any) -> Task:

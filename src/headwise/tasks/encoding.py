@@ -33,6 +33,28 @@ class TokenInput:
 
 
 @dataclass(frozen=True)
+class TextSize:
+    """The length of a text, independent of tokenizers.
+
+    Attributes:
+        bytes: Number of bytes in UTF-8.
+        characters: Number of Unicode characters.
+
+    Example:
+        >>> TextSize.of("größer")
+        TextSize(bytes=8, characters=6)
+    """
+
+    bytes: int
+    characters: int
+
+    @classmethod
+    def of(cls, text: str) -> "TextSize":
+        """The length of a text."""
+        return cls(len(text.encode()), len(text))
+
+
+@dataclass(frozen=True)
 class Encoded:
     """One example in tokens.
 
@@ -42,12 +64,15 @@ class Encoded:
             label.
         gold: The labels, as numbers.
         extra: The other inputs that the tokenizer returned for the tokens.
+        size: Length of the text that the labels spell, for tasks whose labels are tokens of a text. It is no input of
+            the model.
     """
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     gold: tuple[int, ...]
     extra: tuple[TokenInput, ...] = field(default=(), kw_only=True)
+    size: "TextSize | None" = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def length(self) -> int:
@@ -65,7 +90,7 @@ class Encoded:
             >>> Encoded((5, 9), (), (0,), extra=(TokenInput("token_type_ids", (0, 1)),)).content()
             [(5, 9), (), (0,), {'token_type_ids': (0, 1)}]
         """
-        found = [getattr(self, part.name) for part in fields(self) if part.name != "extra"]
+        found = [getattr(self, part.name) for part in fields(self) if part.name not in ("extra", "size")]
         extra = {each.name: each.values for each in self.extra if any(each.values)}
         return [*found, extra] if extra else found
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.data.examples import Example
 from headwise.tasks.encoding import Batch, Encoded, pack_by_length, pad_id_of
 from headwise.tasks.metrics import Array
-from headwise.tasks.protocol import AnyTask, gold_log_probabilities
+from headwise.tasks.protocol import AnyTask, gold_logs
 
 #: Called with the numbers of the examples of a batch, one per row; returns the context manager for the forward pass.
 #: For example, `lambda rows: gated(model, gates[rows])` uses one row of gates per example.
@@ -39,9 +39,10 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
         gating: Context manager for the forward pass of each batch.
 
     Returns:
-        Summed log-probabilities, summed probabilities, and number of gold tokens, (examples, 3).
+        Summed log-probabilities, summed probabilities, number of gold tokens, and number of gold tokens that are the
+        most likely ones, (examples, 4).
     """
-    sums = np.zeros((len(encoded), 3))
+    sums = np.zeros((len(encoded), 4))
     device = next(model.parameters()).device
     budget = min(TOKEN_BUDGET, LOGIT_BUDGET // model.config.get_text_config().vocab_size)
     model.eval()
@@ -49,14 +50,15 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
         index = sorted(group)  # in order, as a caller's gates expect if there is only one batch
         batch = task.make_batch(model, encoded, index, pad_id)
         with torch.inference_mode(), gating(index) if gating is not None else nullcontext():
-            logits = model(**batch.inputs(device), use_cache=False).logits
-            log = gold_log_probabilities(task, logits, batch).cpu().double()  # MPS has no double precision
-            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1)], dim=1)
+            chosen = task.select(model(**batch.inputs(device), use_cache=False).logits, batch)
+            log = gold_logs(chosen, batch).cpu().double()  # MPS has no double precision
+            best = (chosen.argmax(-1).cpu() == batch.gold).double()
+            sums[index] = torch.stack([sum_rows(each, batch) for each in (log, log.exp(), log * 0 + 1, best)], dim=1)
     return sums
 
 
 def mean_log_likelihood(model: Any, task: AnyTask, examples: Sequence[Example], tokenizer: Any) -> float:
     """Mean log-probability of a gold token over all examples; higher is better, at most 0."""
     encoded, _ = task.encode(examples, tokenizer)
-    log, _, tokens = sum_gold(model, task, encoded, pad_id_of(tokenizer)).sum(0)
+    log, _, tokens, _ = sum_gold(model, task, encoded, pad_id_of(tokenizer)).sum(0)
     return float(log / tokens)

@@ -22,6 +22,8 @@ class Answers:
         places: Its index among the labels of its row, (answered labels,).
         counts: Number of labels of each row, including labels without a token, (rows,).
         gold: The labels of all rows, concatenated, (labels,).
+        sizes: Bytes and characters of the text that the labels of each row spell, (rows, 2); None if labels are not
+            tokens of a text.
     """
 
     logits: Tensor
@@ -29,6 +31,7 @@ class Answers:
     places: Tensor
     counts: Tensor
     gold: Tensor
+    sizes: Tensor | None = None
 
     @property
     def index(self) -> Tensor:

@@ -51,5 +51,10 @@ def gold_log_probabilities(task: AnyTask, logits: Tensor, batch: Batch) -> Tenso
         >>> gold_log_probabilities(find_task("nli"), torch.tensor([[0.0, 100.0, 0.0]]), batch)
         tensor([0.])
     """
-    chosen = task.select(logits, batch).float()  # (labels, classes)
+    return gold_logs(task.select(logits, batch), batch)
+
+
+def gold_logs(chosen: Tensor, batch: Batch) -> Tensor:
+    """Log-probability of each gold label, (labels,), from the logits of the labels, (labels, classes)."""
+    chosen = chosen.float()
     return chosen.gather(1, batch.gold.to(chosen.device)[:, None])[:, 0] - chosen.logsumexp(-1)

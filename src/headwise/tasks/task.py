@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from torch import Tensor
 
 from headwise.data.examples import UPOS, Example, PairExample, TextExample, WordExample
-from headwise.data.task_names import TASKS, WORD_TASKS
+from headwise.data.task_names import TASKS, TEXT_TASKS, WORD_TASKS
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, inputs_of, make_batch, token_inputs
 from headwise.tasks.metrics import Accuracy, EntityF1, Metric
@@ -166,8 +166,8 @@ def find_task(name: str, labels: Sequence[str] = (), piece: Piece = "text") -> T
             return Task(name, "sequence", tuple(labels), Accuracy())
         case "slots" | "intents" | "classification":
             raise HeadwiseError(f"the task {name!r} needs its labels: they depend on the data")
-        case "translation" | "lm":
-            raise HeadwiseError(f"the task {name!r} has no labels: use TranslationTask or LanguageTask")
+    if name in TEXT_TASKS:
+        raise HeadwiseError(f"the task {name!r} has no labels: use headwise.tasks.dispatch.task_of")
     raise HeadwiseError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, make_batch, pack_by_length, pad_id_of
+from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch, pack_by_length, pad_id_of
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Array
@@ -96,9 +96,13 @@ class TranslationTask:
         sources, long_sources = self._tokens(tokenizer, text=[pair.source for pair in pairs])
         targets, long_targets = self._tokens(tokenizer, text_target=[pair.target for pair in pairs])
         first = self.first_token_id(tokenizer)
+        read = [
+            tokenizer.decode(target, skip_special_tokens=True) if place in long_targets else pair.target
+            for place, (pair, target) in enumerate(zip(pairs, targets, strict=True))
+        ]
         return tuple(
-            EncodedPair(source, tuple(range(given, len(target))), target[given:], target)
-            for source, target in zip(sources, targets, strict=True)
+            EncodedPair(source, tuple(range(given, len(target))), target[given:], target, size=TextSize.of(text))
+            for source, target, text in zip(sources, targets, read, strict=True)
             for given in [int(target[:1] == (first,))]
         ), len(long_sources | long_targets)
 
@@ -195,7 +199,7 @@ def score_references(
         pad_id: The padding token.
         gating: Context manager for the forward pass of each batch.
     """
-    log, probability, tokens = sum_gold(model, TranslationTask(), encoded, pad_id, gating).T
+    log, probability, tokens, _ = sum_gold(model, TranslationTask(), encoded, pad_id, gating).T
     return GoldScores(log, probability / tokens, tokens)
 
 

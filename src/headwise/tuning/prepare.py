@@ -16,7 +16,7 @@ from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.models import add_head, choose_dtype, is_default, load_model
 from headwise.models.adapted import find_adapter
-from headwise.models.defaults import E5_SMALL, default_folder_of
+from headwise.models.defaults import E5_SMALL, SMOLLM, default_folder_of
 from headwise.models.sources import NameOrPath, find_file, first_line
 from headwise.pruning.biases import add_biases
 from headwise.pruning.checkpoint import MANIFEST
@@ -128,9 +128,10 @@ def _add_new_head(model: Any, task: Task) -> Any:
 
 
 def _new_classifier(config: Any, task: Task) -> Any:
-    """A whole model with a classifier and random weights, or the weights of e5-small if it is made from that model."""
+    """A whole model with a classifier and random weights, or the weights of a default if it is made from one."""
     if is_default(config.name_or_path):
-        return add_head(default_folder_of(E5_SMALL), task.kind, task.labels)
+        base = SMOLLM if config.name_or_path == SMOLLM else E5_SMALL
+        return add_head(default_folder_of(base), task.kind, task.labels)
     whole = copy.deepcopy(config)
     setattr(whole, PRUNED_ATTRIBUTE, None)
     whole.id2label = dict(enumerate(task.labels))
