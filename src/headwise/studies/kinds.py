@@ -9,6 +9,7 @@ from headwise.errors import HeadwiseError
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.parts import MeasuredPart, Part
+from headwise.studies.prune_then_tune import PRUNE_THEN_TUNE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
@@ -35,7 +36,7 @@ class Kind(Protocol):
 
 
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE)}
 
 
 def run_study(
