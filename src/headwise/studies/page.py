@@ -46,7 +46,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
     study = load_study(path) if "study" in config else None
     scores = study.scores if study is not None else load_scores(path)
     seconds = study.seconds if study is not None else {}
-    first = next(iter(scores.values())).provenance
+    versions = next((each.provenance.versions for each in scores.values()), {})
     return Report(
         title=f"Heads of {model}, {task}",
         model=model,
@@ -58,7 +58,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         cost=tuple(
             ScoringCost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()
         ),
-        provenance=_provenance(config, first.versions),
+        provenance=_provenance(config, versions),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
 
@@ -71,11 +71,11 @@ def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[
 def _study_command(config: Mapping[str, Any], folder: Path) -> str:
     """The command that repeats a study.
 
-    The config of a study that scores heads is a complete plan; for other studies the fields are given by `--set`.
+    The config of a study of a model is a complete plan; for other studies the fields are given by `--set`.
     """
     name = str(config["study"])
     fields = [field.name for field in dataclasses.fields(KINDS[name].plan)]
-    if "scoring" in fields:
+    if "scoring" in fields or "model" in fields:
         return shlex.join(["headwise", "study", str(folder / CONFIG), "--out", str(folder)])
     changes = (part for field in fields for part in ("--set", f"{field}={json.dumps(config[field])}"))
     return shlex.join(["headwise", "study", name, *changes, "--out", str(folder)])

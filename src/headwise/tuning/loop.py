@@ -103,7 +103,7 @@ def train_model(
         run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
         run.identity |= {} if gates is None else gates.identity()
         start = run.restore(state_folder)
-    for epoch in range(start, settings.epochs):
+    for epoch in range(start, settings.stop_after or settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
         loss = run.train_epoch(epoch)
