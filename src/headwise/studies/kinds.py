@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwise.studies.correlates import CORRELATES
+from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
+from headwise.studies.random_share import RANDOM_SHARE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
@@ -32,7 +34,9 @@ class Kind(Protocol):
 
 
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS)
+}
 
 
 def run_study(plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
