@@ -104,8 +104,8 @@ def paragraph(claims: Sequence[Claim], source: str) -> str:
     Example:
         >>> claim = Claim("Even layers matter less.", "yes", "+1.20, 95% interval +0.40 to +2.10", "paired bootstrap")
         >>> print(paragraph([claim], "the paper"))
-        1 claim of the paper was checked here: 1 yes. Yes: even layers matter less (+1.20, 95% interval +0.40 to +2.10; \
-paired bootstrap). Each test has its own error rate of 5%.
+        1 claim of the paper was checked here: 1 yes. Yes: even layers matter less (+1.20, 95% interval +0.40 to \
++2.10; paired bootstrap). Each test has its own error rate of 5%.
     """
     counts = [(verdict, sum(claim.verdict == verdict for claim in claims)) for verdict in VERDICTS]
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)

@@ -1,7 +1,7 @@
 """Emptied layers: all heads of the top, middle, bottom, odd or even layers are removed, and the rest is tuned.
 
-Figure 2 and table 1 of Budhraja et al. (2021). An emptied layer keeps its feed-forward block and its residual connection.
-The patterns are those of the method `layers`.
+Figure 2 and table 1 of Budhraja et al. (2021). An emptied layer keeps its feed-forward block and its residual
+connection. The patterns are those of the method `layers`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -132,8 +132,8 @@ def _beside(found: Resampled, groups: Groups, metric: str) -> StudyTable:
         rows.append((condition, *ours, *PAPER_TABLE.get(condition, (None,) * len(PAPER_TASKS))))
     columns = ("layers emptied", IN_LANGUAGE, CROSS_LANGUAGE, *(f"paper: {task}" for task in PAPER_TASKS))
     note = (
-        f"{metric} in percent. {CITATION} Table 1 of the paper is in-language, on four tasks of GLUE; figure 2 shows the "
-        "drops by group of languages without numbers."
+        f"{metric} in percent. {CITATION} Table 1 of the paper is in-language, on four tasks of GLUE; figure 2 shows "
+        "the drops by group of languages without numbers."
     )
     return StudyTable(NAME, f"{metric} without the heads of half of the layers, beside the paper", columns,
                       tuple(rows), note)  # fmt: skip
@@ -166,15 +166,11 @@ def claims(plan: LayersPlan, found: Resampled, groups: Groups) -> tuple[Claim, .
             sum(drop(other, languages)(values) for other in others) / len(others) - drop(first, languages)(values)
         )
 
-    runs = (top, bottom, middle)
-    result.append(
-        above("Emptying even layers costs less than emptying as many consecutive layers.", found, less(even, runs, every),
-              paper="pruning even layers works better than odd or consecutive layers"),
-    )  # fmt: skip
-    result.append(
-        above("Emptying even layers costs less than emptying odd layers.", found, less(even, [odd], every),
-              paper="retaining the first layer is beneficial"),
-    )  # fmt: skip
+    runs, paper = (top, bottom, middle), "pruning even layers works better than odd or consecutive layers"
+    text = f"Emptying the layers {even} costs less than emptying consecutive layers ({', '.join(runs)})."
+    result.append(above(text, found, less(even, runs, every), paper=paper))
+    text = f"Emptying the layers {even} costs less than emptying {odd}."
+    result.append(above(text, found, less(even, [odd], every), paper="retaining the first layer is beneficial"))
     if groups.across:
         text = f"Cross-language, {bottom} layers matter more than {top}."
         result.append(
@@ -194,13 +190,13 @@ def _by_distance(plan: LayersPlan, found: Resampled, groups: Groups, top: str, b
         names[place]: float(drops[place, found.place(bottom)] - drops[place, found.place(top)])
         for place in found.language_places(groups.across)
     }
-    texts = {
-        WORD_ORDER: ("unlike English in word order", "SVO < SOV < VSO < Agglutinative"),
-    }
     result = []
     for grouping in groups.groupings:
-        kind, paper = texts.get(grouping.kind, ("with fewer resources", "high < medium < low"))
-        text = f"Bottom layers, compared with top layers, matter more for languages {kind} (groups of the {grouping.source})."
+        kind, paper = "with fewer resources", "high < medium < low"
+        if grouping.kind == WORD_ORDER:
+            kind, paper = "unlike the training language in word order", "SVO < SOV < VSO < Agglutinative"
+        which = f"for languages {kind} (groups of the {grouping.source})"
+        text = f"Bottom layers, compared with top layers, matter more {which}."
         distances = {language: grouping.distance(language) for language in extra}
         result.append(increasing(text, extra, distances, plan.resamples, paper=paper))
     return result

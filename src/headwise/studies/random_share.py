@@ -1,8 +1,9 @@
 """Random shares of heads: how much is lost when 10 to 90% of the heads are removed at random and the rest is tuned.
 
-Figures 1 and 3 of Budhraja et al. (2021). Every share and every draw has its own random heads, drawn independently: the
-paper draws heads at random for each share and reports the mean of three runs, and says nothing of nested sets. The heads
-are cut out of the pre-trained encoder, which is then tuned. Drops are relative to the whole model, tuned in the same way.
+Figures 1 and 3 of Budhraja et al. (2021). Every share and every draw has its own random heads, drawn independently:
+the paper draws heads at random for each share and reports the mean of three runs, and says nothing of nested sets. The
+heads are cut out of the pre-trained encoder, which is then tuned. Drops are relative to the whole model, tuned in the
+same way.
 """
 
 from collections.abc import Sequence
@@ -143,8 +144,8 @@ def _beside(found: Resampled, groups: Groups) -> StudyTable:
         rows.append((condition, *ours, *PAPER_DROPS.get(int(condition[:-1]), ("", ""))))
     columns = ("removed", "in-language", "cross-language", "paper: in-language", "paper: cross-language")
     note = (
-        f"Relative drops in percent. {CITATION} In-language: four tasks of GLUE (figure 1e); cross-language: XNLI (figure "
-        "3). The paper gives figures; the numbers are those that its text states."
+        f"Relative drops in percent. {CITATION} In-language: four tasks of GLUE (figure 1e); cross-language: XNLI "
+        "(figure 3). The paper gives figures; the numbers are those that its text states."
     )
     return StudyTable(NAME, "relative drop by share of heads removed, beside the paper", columns, tuple(rows), note)
 
@@ -171,7 +172,7 @@ def claims(plan: RandomSharePlan, found: Resampled, groups: Groups) -> tuple[Cla
     places = found.language_places(groups.across)
     drops = {found.languages[place]: float(relative_drops(found.mean)[place, found.place(at)]) for place in places}
     for grouping in groups.groupings:
-        kind = "unlike English in word order" if grouping.kind == WORD_ORDER else "with fewer resources"
+        kind = "unlike the training language in word order" if grouping.kind == WORD_ORDER else "with fewer resources"
         result.append(
             increasing(
                 f"At {at}, languages {kind} lose more (groups of the {grouping.source}).",

@@ -36,8 +36,8 @@ class TunedPlan:
     """The fields that all plans of these studies have.
 
     Attributes:
-        model: The pre-trained encoder: a name on the hub, a folder, or a default model such as `e5-small`. It gets a new
-            classifier for the task, unless it has one.
+        model: The pre-trained encoder: a name on the hub, a folder, or a default model such as `e5-small`. It gets a
+            new classifier for the task, unless it has one.
         task: The task, such as `nli`.
         data: A data set, with the splits `train` and `dev` of the training languages.
         languages: Comma-separated codes of the languages to measure, or `all`.
