@@ -10,18 +10,23 @@ import pytest
 from headwise import HeadwiseError, find_heads, shrink
 from headwise.engine.evaluation import evaluate
 from headwise.report import write_report
+from headwise.scoring import ScoringPlan
 from headwise.studies import find_plan, report_of, run_study
 from headwise.studies.emptied_layers import LAYERS, PAPER_TABLE, LayersPlan, layer_mask
-from headwise.studies.tuned_kind import load_untuned
 from headwise.studies.tuned_study import TunedStudy
 from headwise.tuning import tune
+from headwise.tuning.untuned import load_untuned
 from tests.studies.planted import HEADS, PLANTED
 
 
 @pytest.fixture(scope="module")
 def plan(planted: Path) -> LayersPlan:
     return LayersPlan(
-        str(planted / "model"), "pos", str(planted / "data"), counts=[1], epochs=1, learning_rate=1e-4, resamples=200
+        ScoringPlan(str(planted / "model"), "pos", str(planted / "data")),
+        counts=[1],
+        epochs=1,
+        learning_rate=1e-4,
+        resamples=200,
     )
 
 
@@ -61,7 +66,7 @@ def test_claims_follow_the_planted_layer(study: TunedStudy) -> None:
 
 
 def test_a_value_is_that_of_emptying_tuning_and_evaluating(plan: LayersPlan, study: TunedStudy) -> None:
-    setting = load_untuned(plan)
+    setting, _ = load_untuned(plan.scoring, "en")
     mask = layer_mask(setting.heads, "odd 2")
     assert mask is not None
     small = shrink(copy.deepcopy(setting.model), mask)
@@ -74,7 +79,7 @@ def test_a_value_is_that_of_emptying_tuning_and_evaluating(plan: LayersPlan, stu
 
 
 def test_masks_are_whole_layers(plan: LayersPlan) -> None:
-    heads = load_untuned(plan).heads
+    heads = load_untuned(plan.scoring, "en")[0].heads
     for condition, layers in (
         ("top 1", {2}),
         ("bottom 2", {0, 1}),
@@ -104,7 +109,7 @@ def test_it_loads_reports_and_runs_again_without_tuning(
     page = (tmp_path / "report.html").read_text()
     assert "Which claims hold here" in page
     assert "middle 1" in page
-    monkeypatch.setattr("headwise.studies.grid.tune", None)
+    monkeypatch.setattr("headwise.studies.tuned.TunedModels.make", None)
     again = run_study(find_plan(str(study.folder / "config.yaml")), study.folder)
     assert again == study
 
@@ -120,8 +125,8 @@ def test_typology_groups_are_those_of_the_table(study: TunedStudy) -> None:
 
 def test_more_layers_than_the_model_has_are_an_error(plan: LayersPlan) -> None:
     with pytest.raises(HeadwiseError, match="the model has 3 layers"):
-        LayersPlan("m", "pos", "d", counts=[2, 4]).conditions(3)
+        LayersPlan(ScoringPlan("m", "pos", "d"), counts=[2, 4]).conditions(3)
     with pytest.raises(HeadwiseError, match="counts"):
-        LayersPlan("m", "pos", "d", counts=[4, 2])
+        LayersPlan(ScoringPlan("m", "pos", "d"), counts=[4, 2])
     with pytest.raises(HeadwiseError, match="test_split"):
-        LayersPlan("m", "pos", "d", test_split="dev")
+        LayersPlan(ScoringPlan("m", "pos", "d"), test_split="dev")

@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwise import HeadwiseError, shrink
+from headwise import HeadMap, HeadwiseError, shrink
 from headwise.engine.evaluation import evaluate
 from headwise.report import write_report
+from headwise.scoring import ScoringPlan, Setting
 from headwise.studies import report_of
 from headwise.studies.group_tables import Groups, drop_table, find_groups
 from headwise.studies.random_share import RANDOM_SHARE, RandomSharePlan, claims, random_mask
 from headwise.studies.resampled import Resampled, resample
-from headwise.studies.tuned_kind import load_untuned
 from headwise.studies.tuned_study import TunedStudy
 from headwise.tasks.metrics import Accuracy
 from headwise.tuning import tune
+from headwise.tuning.untuned import load_untuned
 from tests.studies.planted import PLANTED
 
 PAPER_LANGUAGES = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw")
@@ -28,14 +29,22 @@ PAPER_LANGUAGES = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "
 @pytest.fixture(scope="module")
 def plan(planted: Path) -> RandomSharePlan:
     return RandomSharePlan(
-        str(planted / "model"), "pos", str(planted / "data"), "en,es,tr", draws=2, shares=[0.25, 0.5, 0.9], epochs=1,
-        learning_rate=1e-4, resamples=200,
+        ScoringPlan(str(planted / "model"), "pos", str(planted / "data"), "en,es,tr"),
+        draws=2, shares=[0.25, 0.5, 0.9], epochs=1, learning_rate=1e-4, resamples=200,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def study(plan: RandomSharePlan, tmp_path_factory: pytest.TempPathFactory) -> TunedStudy:
     return RANDOM_SHARE.run(plan, tmp_path_factory.mktemp("run") / "study")
+
+
+def setting_of(plan: RandomSharePlan) -> Setting:
+    return load_untuned(plan.scoring, "en")[0]
+
+
+def heads_of(plan: RandomSharePlan) -> HeadMap:
+    return setting_of(plan).heads
 
 
 def rows(study: TunedStudy, name: str) -> dict[str, dict[str, str]]:
@@ -45,7 +54,7 @@ def rows(study: TunedStudy, name: str) -> dict[str, dict[str, str]]:
 
 
 def test_masks_have_the_share_and_are_independent(plan: RandomSharePlan) -> None:
-    heads = load_untuned(plan).heads
+    heads = heads_of(plan)
     masks = {(percent, draw): random_mask(heads, percent, draw, 0) for percent in (25, 50, 90) for draw in range(3)}
     for (percent, _), mask in masks.items():
         assert mask is not None
@@ -58,7 +67,7 @@ def test_masks_have_the_share_and_are_independent(plan: RandomSharePlan) -> None
 
 
 def test_every_head_is_equally_likely(plan: RandomSharePlan) -> None:
-    heads = load_untuned(plan).heads
+    heads = heads_of(plan)
     masks = [random_mask(heads, 25, draw, 0) for draw in range(400)]
     removed = np.array([[name in mask.off for name in mask.players] for mask in masks if mask is not None]).mean(0)
     assert removed.min() > 0.16
@@ -66,7 +75,7 @@ def test_every_head_is_equally_likely(plan: RandomSharePlan) -> None:
 
 
 def test_a_value_is_the_mean_of_pruned_and_tuned_models(plan: RandomSharePlan, study: TunedStudy) -> None:
-    setting, values = load_untuned(plan), []
+    setting, values = setting_of(plan), []
     for draw in range(2):
         mask = random_mask(setting.heads, 50, draw, 0)
         assert mask is not None
@@ -81,7 +90,7 @@ def test_a_value_is_the_mean_of_pruned_and_tuned_models(plan: RandomSharePlan, s
 
 
 def test_the_loss_comes_from_the_planted_heads(plan: RandomSharePlan, study: TunedStudy) -> None:
-    heads = load_untuned(plan).heads
+    heads = heads_of(plan)
 
     def kept(percent: int) -> list[int]:
         masks = [random_mask(heads, percent, draw, 0) for draw in range(2)]
@@ -127,8 +136,8 @@ def planted_drops(drops: Mapping[str, float], base: float = 0.8, examples: int =
 
 
 def verdicts(drops: Mapping[str, float]) -> dict[str, str]:
-    plan = RandomSharePlan("m", "nli", "/nowhere", shares=[0.2, 0.5, 0.9], resamples=2000)
-    groups = find_groups(plan, list(drops), ["en"])
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"), shares=[0.2, 0.5, 0.9], resamples=2000)
+    groups = find_groups(plan, list(drops))
     return {claim.text: claim.verdict for claim in claims(plan, planted_drops(drops), groups)}
 
 
@@ -139,8 +148,8 @@ def by_words(found: Mapping[str, str], *words: str) -> str:
 
 def test_planted_drops_of_the_paper_are_confirmed() -> None:
     far = {"SVO": 4.0, "SOV": 8.0, "VSO": 10.0, "Agglutinative": 14.0}
-    plan = RandomSharePlan("m", "nli", "/nowhere")
-    order = find_groups(plan, PAPER_LANGUAGES, ["en"]).groupings[0]
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"))
+    order = find_groups(plan, PAPER_LANGUAGES).groupings[0]
     found = verdicts({code: 1.0 if code == "en" else far[order.classes[code]] for code in PAPER_LANGUAGES})
     assert by_words(found, "Cross-language results suffer more") == "yes"
     assert by_words(found, "word order", "paper") == "yes"
@@ -148,8 +157,8 @@ def test_planted_drops_of_the_paper_are_confirmed() -> None:
 
 
 def test_planted_drops_against_the_paper_are_refuted() -> None:
-    plan = RandomSharePlan("m", "nli", "/nowhere")
-    order = find_groups(plan, PAPER_LANGUAGES, ["en"]).groupings[0]
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"))
+    order = find_groups(plan, PAPER_LANGUAGES).groupings[0]
     found = verdicts(
         {code: 30.0 if code == "en" else 22.0 - 3 * (order.distance(code) or 0) for code in PAPER_LANGUAGES}
     )
@@ -165,12 +174,12 @@ def test_equal_drops_leave_claims_undecided() -> None:
 
 
 def test_groups_without_a_typology_table_say_so() -> None:
-    plan = RandomSharePlan("m", "nli", "/nowhere")
-    groups = find_groups(plan, PAPER_LANGUAGES, ["en"])
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"))
+    groups = find_groups(plan, PAPER_LANGUAGES)
     assert groups.sources == ("paper",)
     assert "give a file as 'typology'" in groups.notes[0]
     with pytest.raises(HeadwiseError, match="cannot be read"):
-        find_groups(dataclasses.replace(plan, typology="/nowhere.tsv"), PAPER_LANGUAGES, ["en"])
+        find_groups(dataclasses.replace(plan, typology="/nowhere.tsv"), PAPER_LANGUAGES)
 
 
 def test_the_table_of_the_paper_groups_greek_as_sov(tmp_path: Path) -> None:
@@ -178,8 +187,8 @@ def test_the_table_of_the_paper_groups_greek_as_sov(tmp_path: Path) -> None:
     table.write_text(
         "code\tword_order_81A\tresource_level\nen\tSVO\thigh\nel\tNo dominant order\tmedium\nsw\tSVO\tlow\n"
     )
-    plan = RandomSharePlan("m", "nli", "/nowhere", typology=str(table))
-    groups = find_groups(plan, ["en", "el", "sw"], ["en"])
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"), typology=str(table))
+    groups = find_groups(plan, ["en", "el", "sw"])
     paper, _, typology, _ = groups.groupings
     assert paper.classes["el"] == "SOV"
     assert typology.classes["el"] == "No dominant order"
@@ -193,8 +202,8 @@ def test_the_table_of_the_paper_groups_greek_as_sov(tmp_path: Path) -> None:
 def test_drops_of_groups_are_means_of_relative_losses() -> None:
     values = np.array([[[80.0], [60.0]], [[50.0], [45.0]], [[40.0], [30.0]]])  # (languages, conditions, draws)
     found = Resampled(("en", "de", "hi"), ("0%", "50%"), values, values[None, ..., 0])
-    plan = RandomSharePlan("m", "nli", "/nowhere")
-    groups: Groups = find_groups(plan, ["en", "de", "hi"], ["en"])
+    plan = RandomSharePlan(ScoringPlan("m", "nli", "/nowhere"))
+    groups: Groups = find_groups(plan, ["en", "de", "hi"])
     table = drop_table("t", "", found, groups, "paper")
     assert table.columns == ("removed", "SVO", "SOV", "high", "low", "in-language", "cross-language")
     assert table.rows[1][1:] == pytest.approx((17.5, 25.0, 17.5, 25.0, 25.0, 17.5))
@@ -203,4 +212,4 @@ def test_drops_of_groups_are_means_of_relative_losses() -> None:
 @pytest.mark.parametrize("shares", [[], [0.5, 0.1], [0.0, 0.5], [0.5, 1.0], [0.333]])
 def test_shares_must_be_increasing_percents(shares: list[float]) -> None:
     with pytest.raises(HeadwiseError, match="shares"):
-        RandomSharePlan("m", "pos", "d", shares=shares)
+        RandomSharePlan(ScoringPlan("m", "pos", "d"), shares=shares)

@@ -6,6 +6,7 @@ connection. The patterns are those of the method `layers`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -15,15 +16,15 @@ from headwise.errors import FieldError, require_whole
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
 from headwise.methods.layers import Pattern, layer_ranks
+from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, increasing, mean_of
-from headwise.studies.grid import Cell
-from headwise.studies.group_tables import CROSS_LANGUAGE, IN_LANGUAGE, Groups, drop_table, find_groups, value_table
+from headwise.studies.group_tables import CROSS_LANGUAGE, IN_LANGUAGE, Groups, drop_table, prepare, value_table
 from headwise.studies.groupings import WORD_ORDER
-from headwise.studies.random_share import example_ids
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
-from headwise.studies.tuned_kind import TunedKind, TunedPlan, TunedWork
+from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
 from headwise.studies.tuned_study import CITATION, TunedStudy, load_tuned_study
+from headwise.studies.work import GridKind, Work
 
 NAME = "layers"
 #: The whole model.
@@ -50,7 +51,8 @@ class LayersPlan(TunedPlan):
             one half of all layers; they are compared with runs of as many layers, so one half is a good last number.
 
     Example:
-        >>> LayersPlan("e5-small", "nli", "data").conditions(12)
+        >>> from headwise.scoring import ScoringPlan
+        >>> LayersPlan(ScoringPlan("e5-small", "nli", "data")).conditions(12)
         ('none', 'top 2', 'bottom 2', 'middle 2', 'top 4', 'bottom 4', 'middle 4', 'top 6', 'bottom 6', 'middle 6', \
 'odd 6', 'even 6')
     """
@@ -94,27 +96,32 @@ def layer_mask(heads: HeadMap, condition: str) -> HeadMask | None:
     return HeadMask.without(heads, np.array(heads.players())[places < int(count)].tolist())
 
 
-def study(plan: LayersPlan, tuned: TunedWork) -> TunedStudy:
-    """Measure all patterns and compare them with the paper."""
-    setting, metric = tuned.work.setting, tuned.work.grid.task.metric
-    conditions = plan.conditions(len(setting.heads.layers))
-    groups = find_groups(plan, tuned.languages, tuned.trained)  # before tuning, because it may fail
-    cells = {
+def _cells(plan: LayersPlan, work: Work) -> dict[Key, Cell]:
+    heads = work.setting.heads
+    return {
         (language, condition, draw): Cell(
-            language, plan.test_split, layer_mask(setting.heads, condition), plan.limit_test,
-            tuning=plan.tuning(tuned.trained, draw),
+            language, plan.test_split, layer_mask(heads, condition), plan.limit_test,
+            tuning=plan.tuning(draw), series=f"{condition}, draw {draw}",
         )
-        for condition in conditions
+        for condition in plan.conditions(len(heads.layers))
         for draw in range(plan.draws)
-        for language in tuned.languages
+        for language in plan.languages(work)
     }  # fmt: skip
-    statistics = tuned.work.grid.measure(cells.values(), tuned.work.progress)
-    measured = {key: statistics[cell] for key, cell in cells.items()}
-    found = resample(measured, example_ids(plan, tuned), metric, plan.resamples, plan.seed)
+
+
+def cells(plan: LayersPlan, work: Work, _groups: Groups) -> list[Cell]:
+    """Every language, pattern and draw."""
+    return list(_cells(plan, work).values())
+
+
+def finish(plan: LayersPlan, work: Work, groups: Groups, measured: Mapping[Cell, Array]) -> TunedStudy:
+    """Compare the measurements with the paper."""
+    statistics, metric = by_key(_cells(plan, work), measured), work.grid.task.metric
+    found = resample(statistics, plan.test_ids(work), metric, plan.resamples, plan.scoring.seed)
     title = f"relative drop of {metric.name} without the heads of some layers"
     drops = [drop_table(f"{NAME}-{source}", title, found, groups, source) for source in groups.sources]
     return TunedStudy(
-        tuned.work.folder,
+        work.folder,
         NAME,
         metric.name,
         (_beside(found, groups, metric.name), *drops, value_table(f"{NAME}-languages", found, metric.name)),
@@ -202,4 +209,9 @@ def _by_distance(plan: LayersPlan, found: Resampled, groups: Groups, top: str, b
     return result
 
 
-LAYERS = TunedKind(NAME, LayersPlan, study, lambda folder: load_tuned_study(folder, NAME))
+def load(folder: Path) -> TunedStudy:
+    """The finished study of a folder."""
+    return load_tuned_study(folder, NAME)
+
+
+LAYERS = GridKind(NAME, LayersPlan, prepare, cells, finish, load, trained_of)

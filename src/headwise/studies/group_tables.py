@@ -13,7 +13,8 @@ from headwise.studies.claims import mean_of
 from headwise.studies.groupings import Grouping, paper_groupings, typology_groupings
 from headwise.studies.resampled import Array, Resampled, relative_drops
 from headwise.studies.tables import Figure, StudyTable, TableCell
-from headwise.studies.tuned_kind import TunedPlan
+from headwise.studies.tuned_plan import TunedPlan
+from headwise.studies.work import Work
 
 IN_LANGUAGE, CROSS_LANGUAGE = "in-language", "cross-language"
 #: The table of typology in a data folder.
@@ -62,25 +63,29 @@ class Groups:
         return {**found, **{name: members for name, members in both.items() if members}}
 
 
-def find_groups(plan: TunedPlan, languages: Sequence[str], trained: Sequence[str]) -> Groups:
+def prepare(plan: TunedPlan, work: Work) -> Groups:
+    """The groups of the languages of a study, before anything is tuned: a table of typology may be missing."""
+    return find_groups(plan, plan.languages(work))
+
+
+def find_groups(plan: TunedPlan, languages: Sequence[str]) -> Groups:
     """The groups of the measured languages.
 
     Args:
-        plan: The plan, which may name a table of typology.
+        plan: The plan, which names the languages that models are tuned on, and may name a table of typology.
         languages: The languages that are measured.
-        trained: The languages that models are tuned on.
 
     Raises:
         HeadwiseError: The table of typology cannot be read.
     """
-    codes = {_plain(code) for code in trained}
+    codes = {_plain(code) for code in plan.trained}
     inside = tuple(language for language in languages if _plain(language) in codes)
-    path = Path(plan.data) / _TYPOLOGY if plan.typology is None else Path(plan.typology)
+    path = Path(plan.scoring.data) / _TYPOLOGY if plan.typology is None else Path(plan.typology)
     groupings = paper_groupings(languages)
     if plan.typology is None and not path.is_file():
         note = f"The groups of a typology table are left out: there is no {path}; give a file as 'typology'."
         return Groups(tuple(languages), inside, groupings, (note,))
-    return Groups(tuple(languages), inside, (*groupings, *typology_groupings(path, languages, _plain(trained[0]))))
+    return Groups(tuple(languages), inside, (*groupings, *typology_groupings(path, languages, _plain(plan.trained[0]))))
 
 
 def _plain(language: str) -> str:

@@ -1,17 +1,20 @@
 """The kinds of studies."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from headwise.errors import HeadwiseError
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
+from headwise.studies.parts import MeasuredPart, Part
 from headwise.studies.random_share import RANDOM_SHARE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
+from headwise.studies.work import GridKind
 from headwise.support.progress import Advance
 
 
@@ -39,16 +42,48 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def run_study(plan: Any, out: str | os.PathLike[str], progress: Advance | None = None) -> Study:
+def run_study(
+    plan: Any,
+    out: str | os.PathLike[str],
+    progress: Advance | None = None,
+    parts: Sequence[str | os.PathLike[str]] = (),
+) -> Study:
     """Run a plan of any kind, or resume an interrupted study.
 
     Args:
         plan: The plan, for example from `find_plan`.
         out: The run folder.
         progress: Called after every step.
+        parts: Folders of `run_part` with cells that other machines have measured.
 
     Raises:
-        HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
+        HeadwiseError: The plan is invalid, or a folder contains a run of another plan.
     """
+    kind = _kind_of(plan)
+    return _grid_kind(kind, "parts").run(plan, out, progress, parts) if parts else kind.run(plan, out, progress)
+
+
+def run_part(plan: Any, out: str | os.PathLike[str], part: Part, progress: Advance | None = None) -> MeasuredPart:
+    """Measure some of the cells of a study, to be merged by `run_study` with `parts`.
+
+    Args:
+        plan: The plan, for example from `find_plan`.
+        out: The run folder of this part; every machine needs its own.
+        part: The cells to measure.
+        progress: Called after every step.
+
+    Raises:
+        HeadwiseError: The plan is invalid, no cell belongs to the part, or the folder contains a run of another plan.
+    """
+    return _grid_kind(_kind_of(plan), "only and shard").run_part(plan, out, part, progress)
+
+
+def _kind_of(plan: Any) -> Kind:
     [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
-    return kind.run(plan, out, progress)
+    return kind
+
+
+def _grid_kind(kind: Kind, options: str) -> GridKind[Any, Any, Any]:
+    if not isinstance(kind, GridKind):
+        raise HeadwiseError(f"a study of the kind {kind.name!r} measures no cells: leave out {options}")
+    return kind

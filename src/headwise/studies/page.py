@@ -71,11 +71,11 @@ def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[
 def _study_command(config: Mapping[str, Any], folder: Path) -> str:
     """The command that repeats a study.
 
-    The config of a study of a model is a complete plan; for other studies the fields are given by `--set`.
+    The config of a study that scores heads is a complete plan; for other studies the fields are given by `--set`.
     """
     name = str(config["study"])
     fields = [field.name for field in dataclasses.fields(KINDS[name].plan)]
-    if "scoring" in fields or "model" in fields:
+    if "scoring" in fields:
         return shlex.join(["headwise", "study", str(folder / CONFIG), "--out", str(folder)])
     changes = (part for field in fields for part in ("--set", f"{field}={json.dumps(config[field])}"))
     return shlex.join(["headwise", "study", name, *changes, "--out", str(folder)])

@@ -6,21 +6,23 @@ heads are cut out of the pre-trained encoder, which is then tuned. Drops are rel
 same way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwise.draws import Draws
 from headwise.errors import FieldError
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
+from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, below, increasing
-from headwise.studies.grid import Cell
-from headwise.studies.group_tables import Groups, drop_curves, drop_table, find_groups, group_drop, value_table
+from headwise.studies.group_tables import Groups, drop_curves, drop_table, group_drop, prepare, value_table
 from headwise.studies.groupings import WORD_ORDER
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
-from headwise.studies.tuned_kind import TunedKind, TunedPlan, TunedWork
+from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
 from headwise.studies.tuned_study import CITATION, CurvePlot, TunedStudy, load_tuned_study
+from headwise.studies.work import GridKind, Work
 
 NAME = "random-share"
 #: Relative drops in percent that the text of the paper states for mBERT, by percent of heads removed: in-language (four
@@ -36,7 +38,8 @@ class RandomSharePlan(TunedPlan):
         shares: Shares of the heads to remove, in increasing order and below 1; the whole model is always measured.
 
     Example:
-        >>> RandomSharePlan("e5-small", "nli", "data", shares=[0.5, 0.9]).percents
+        >>> from headwise.scoring import ScoringPlan
+        >>> RandomSharePlan(ScoringPlan("e5-small", "nli", "data"), shares=[0.5, 0.9]).percents
         (0, 50, 90)
     """
 
@@ -80,53 +83,48 @@ def random_mask(heads: HeadMap, percent: int, draw: int, seed: int) -> HeadMask 
     return HeadMask.without(heads, [players[place] for place in generator.permutation(len(players))[:count]])
 
 
-def measure_shares(
-    plan: TunedPlan, tuned: TunedWork, percents: Sequence[int], stop_after: int | None = None
-) -> dict[tuple[str, str, int], Array]:
-    """Measure every language, share and draw.
+def share_cells(
+    plan: TunedPlan, work: Work, percents: Sequence[int], draws: Sequence[int], epoch: int | None = None
+) -> dict[Key, Cell]:
+    """The cells of shares and draws, by language, share (such as `50%`) and draw.
 
     Args:
         plan: The plan.
-        tuned: The state of the study.
+        work: The state of the study.
         percents: The shares to remove, in percent.
-        stop_after: Measure the models after this number of epochs; None for the best epoch of all.
-
-    Returns:
-        Statistics, (examples, statistics), by language, share (such as `50%`) and draw.
+        draws: The draws.
+        epoch: Measure the models after this epoch; None for the best epoch.
     """
-    heads = tuned.work.setting.heads
-    cells = {}
-    for percent in percents:
-        for draw in range(plan.draws):
-            mask, how = random_mask(heads, percent, draw, plan.seed), plan.tuning(tuned.trained, draw, stop_after)
-            for language in tuned.languages:
-                cells[language, f"{percent}%", draw] = Cell(
-                    language, plan.test_split, mask, plan.limit_test, tuning=how
-                )
-    found = tuned.work.grid.measure(cells.values(), tuned.work.progress)
-    return {key: found[cell] for key, cell in cells.items()}
-
-
-def example_ids(plan: TunedPlan, tuned: TunedWork) -> dict[str, tuple[str, ...]]:
-    """The ids of the test examples of each language."""
+    heads, seed = work.setting.heads, plan.scoring.seed
     return {
-        language: tuple(
-            each.id for each in tuned.work.grid.examples(Cell(language, plan.test_split, None, plan.limit_test))
+        (language, f"{percent}%", draw): Cell(
+            language, plan.test_split, random_mask(heads, percent, draw, seed), plan.limit_test,
+            tuning=plan.tuning(draw), epoch=epoch, series=f"{percent}%, draw {draw}",
         )
-        for language in tuned.languages
-    }
+        for percent in percents
+        for draw in draws
+        for language in plan.languages(work)
+    }  # fmt: skip
 
 
-def study(plan: RandomSharePlan, tuned: TunedWork) -> TunedStudy:
-    """Measure all shares and compare them with the paper."""
-    groups = find_groups(plan, tuned.languages, tuned.trained)  # before tuning, because it may fail
-    measured, metric = measure_shares(plan, tuned, plan.percents), tuned.work.grid.task.metric
-    found = resample(measured, example_ids(plan, tuned), metric, plan.resamples, plan.seed)
+def _cells(plan: RandomSharePlan, work: Work) -> dict[Key, Cell]:
+    return share_cells(plan, work, plan.percents, range(plan.draws))
+
+
+def cells(plan: RandomSharePlan, work: Work, _groups: Groups) -> list[Cell]:
+    """Every language, share and draw."""
+    return list(_cells(plan, work).values())
+
+
+def finish(plan: RandomSharePlan, work: Work, groups: Groups, measured: Mapping[Cell, Array]) -> TunedStudy:
+    """Compare the measurements with the paper."""
+    statistics, metric = by_key(_cells(plan, work), measured), work.grid.task.metric
+    found = resample(statistics, plan.test_ids(work), metric, plan.resamples, plan.scoring.seed)
     title = f"relative drop of {metric.name} by share of heads removed"
     tables = [drop_table(f"{NAME}-{source}", title, found, groups, source) for source in groups.sources]
     text = f"Loss of {metric.name} relative to the whole model (%), with 95% intervals."
     return TunedStudy(
-        tuned.work.folder,
+        work.folder,
         NAME,
         metric.name,
         (_beside(found, groups), *tables, value_table(f"{NAME}-languages", found, metric.name)),
@@ -192,4 +190,9 @@ def claims(plan: RandomSharePlan, found: Resampled, groups: Groups) -> tuple[Cla
     return tuple(result)
 
 
-RANDOM_SHARE = TunedKind(NAME, RandomSharePlan, study, lambda folder: load_tuned_study(folder, NAME))
+def load(folder: Path) -> TunedStudy:
+    """The finished study of a folder."""
+    return load_tuned_study(folder, NAME)
+
+
+RANDOM_SHARE = GridKind(NAME, RandomSharePlan, prepare, cells, finish, load, trained_of)

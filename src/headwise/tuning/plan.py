@@ -105,8 +105,7 @@ class TuningPlan:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.piece not in get_args(Piece):
-            raise FieldError("piece", f"'text' or 'first', not {self.piece!r}")
+        word_piece(self.piece)
         if self.window is not None and self.task != "lm":
             raise FieldError("window", f"only the task lm uses it, not {self.task}: leave it out")
         check_share(self.share)
@@ -128,7 +127,14 @@ class TuningPlan:
     @property
     def word_piece(self) -> Piece:
         """The piece of a word that carries its label."""
-        return cast(Piece, self.piece)
+        return word_piece(self.piece)
+
+
+def word_piece(piece: str) -> Piece:
+    """The piece of a word that carries its label; raises an error if there is no such piece."""
+    if piece not in get_args(Piece):
+        raise FieldError("piece", f"'text' or 'first', not {piece!r}")
+    return cast(Piece, piece)
 
 
 def check_share(share: float) -> None:

@@ -55,15 +55,15 @@ def _checked(path: Path, plan: dict[str, Any], changed: Mapping[str, str]) -> An
         raise HeadwiseError(f"{path}: not a plan: it needs a field 'study', one of {', '.join(KINDS)}")
     own = {each.name for each in dataclasses.fields(kind.plan)}
     scored = "scoring" in own
-    if _are_codes(plan.get("languages")):
+    if scored and _are_codes(plan.get("languages")):
         plan["languages"] = ",".join(plan["languages"])  # YAML plans and configs may have a list
     kinds = [kind.plan, ScoringPlan] if scored else [kind.plan]
     check_fields(plan, kinds, path, changed, without=["scoring"])
-    if plan.get("data") == "default":
-        plan["data"] = _data_folder(path)
     chosen = {name: plan.pop(name) for name in own if name in plan}
     if not scored:
         return kind.plan(**chosen)
+    if plan["data"] == "default":
+        plan["data"] = _data_folder(path)
     return kind.plan(ScoringPlan(**plan), **chosen)
 
 
