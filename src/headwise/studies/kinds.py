@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from headwise.errors import HeadwiseError
 from headwise.studies.correlates import CORRELATES
+from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.parts import MeasuredPart, Part
 from headwise.studies.prune_then_tune import PRUNE_THEN_TUNE
+from headwise.studies.random_share import RANDOM_SHARE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
@@ -36,7 +38,9 @@ class Kind(Protocol):
 
 
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS, PRUNE_THEN_TUNE)
+}
 
 
 def run_study(

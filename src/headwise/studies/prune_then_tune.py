@@ -1,7 +1,7 @@
-"""Prune, then tune: does a model that lost its lowest-ranked heads before it was tuned do better? (Ma et al., 2021.)
+"""Prune, then tune (Ma et al., 2021): is a model better if its lowest-ranked heads are removed before it is tuned?
 
 1. The pre-trained model is tuned on the source language, and its heads are ranked on the dev examples of the source.
-2. The k lowest-ranked heads are cut out of the pre-trained model, which is then tuned: on the source alone (`cross`), or
+2. The k lowest-ranked heads are cut out of the pre-trained model, which is then tuned on the source alone (`cross`), or
    on the source and a target language (`multi`); for k = 1, 2, … until the dev value drops.
 3. The k with the best dev value is the result. The best k on test data, which the paper reports, is shown beside it.
 
@@ -178,9 +178,7 @@ def prepare(plan: PruneThenTunePlan, work: Work) -> Prepared:
     return Prepared(scored, orders, _trainings(plan, work))
 
 
-def _trainings(
-    plan: PruneThenTunePlan, work: Work
-) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]]:
+def _trainings(plan: PruneThenTunePlan, work: Work) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]]:
     targets = work.setting.codes(plan.scoring.languages)
     found: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     if "cross" in plan.modes:
@@ -278,9 +276,7 @@ def _dev(
     return [work.grid.tuning(_cells(plan, work, prepared, series, count)[0]).best_value for count in counts]
 
 
-def finish(
-    plan: PruneThenTunePlan, work: Work, prepared: Prepared, measured: dict[Cell, Array]
-) -> PruneThenTuneStudy:
+def finish(plan: PruneThenTunePlan, work: Work, prepared: Prepared, measured: dict[Cell, Array]) -> PruneThenTuneStudy:
     """Make the study from the measurements."""
     judge = Judge(work.grid.task.metric, plan.resamples)
     outcomes = []
@@ -316,16 +312,14 @@ def _arm(
     counts = _tried(plan, work, prepared, series, measured)
     dev = _dev(plan, work, prepared, series, counts)
     found = [measured[_cells(plan, work, prepared, series, count)[number]] for count in counts]
-    points = [
-        Point(count, value, judge.value(each)) for count, value, each in zip(counts, dev, found, strict=True)
-    ]
+    points = [Point(count, value, judge.value(each)) for count, value, each in zip(counts, dev, found, strict=True)]
     return Arm(tuple(points), judge.compare(base, found[int(np.argmax(dev))]))
 
 
 def _notes(plan: PruneThenTunePlan, prepared: Prepared) -> Iterator[str]:
     cross = any(mode == "cross" for mode, _ in prepared.trainings)
     if cross and len(plan.modes) > 1:
-        yield "Cross-lingual results choose the number of heads on source dev; multi-lingual ones on source and target dev."
+        yield "The number of heads is chosen on dev data of the source (cross), or of source and target (multi)."
     if plan.share < 1:
         yield f"Models are trained on {plan.share:.0%} of the training examples."
 

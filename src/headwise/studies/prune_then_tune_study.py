@@ -146,6 +146,8 @@ class PruneThenTuneStudy:
     def _claims(self, mode: str) -> Iterator[Claim]:
         # In the source itself, nothing is transferred.
         chosen = [each for each in self.outcomes if each.mode == mode and each.language != self.source]
+        if not chosen:
+            return
         start, gains = f"{MODE_NAMES[mode].capitalize()}: ", [each.gain(LOWEST) for each in chosen]
         text = f"{start}removing the lowest-ranked heads before tuning improves {self.metric}"
         yield _claim(text, gains, f"mean gain {_STATED.get((self.task, mode), '')}".strip())
@@ -155,11 +157,18 @@ class PruneThenTuneStudy:
         if RANDOM in self.kinds:
             text = f"{start}the lowest-ranked heads are better to remove than random ones"
             yield _claim(text, [each.gain(LOWEST) - each.gain(RANDOM) for each in chosen], "yes (table 5)")
-            text = f"{start}the whole model is beaten more often without the lowest-ranked heads than without random ones"
+            text = (
+                f"{start}the whole model is beaten more often without the lowest-ranked heads than without random ones"
+            )
             wins = [(each.gain(LOWEST) > 0) - np.mean(np.array(each.gains(RANDOM)) > 0) for each in chosen]
             found = _claim(text, [float(each) for each in wins], "yes (tables 2, 3 and 5)")
-            won, share = sum(gain > 0 for gain in gains), np.mean([np.mean(np.array(each.gains(RANDOM)) > 0) for each in chosen])
-            words = f"{won} of {len(chosen)} languages, random {share:.0%} of the time, {found.evidence.partition(', ')[2]}"
+            won, share = (
+                sum(gain > 0 for gain in gains),
+                np.mean([np.mean(np.array(each.gains(RANDOM)) > 0) for each in chosen]),
+            )
+            words = (
+                f"{won} of {len(chosen)} languages, random {share:.0%} of the time, {found.evidence.partition(', ')[2]}"
+            )
             yield dataclasses.replace(found, evidence=words)
 
     @property
@@ -167,8 +176,9 @@ class PruneThenTuneStudy:
         """Which claims hold here, and how much choosing on test data adds."""
         over = [each.arms[LOWEST].best_on_test.test - each.arms[LOWEST].best.test for each in self.outcomes]
         extra = (
-            f"Choosing the number of heads on test data, as the paper does, adds {np.mean(over):.2f} points on average. "
-            "Cross-lingual results of several languages come from the same models, so their gains are not independent."
+            f"Choosing the number of heads on test data, as the paper does, adds {np.mean(over):.2f} points on "
+            "average. Cross-lingual results of several languages come from the same models, so their gains are not "
+            "independent."
         )
         return f"{paragraph(self.claims, 'Ma et al. (2021)')} {extra}"
 
@@ -186,25 +196,32 @@ class PruneThenTuneStudy:
         for mode in self.modes:
             chosen = [each for each in self.outcomes if each.mode == mode]
             offs = [float(np.mean([getattr(each.arms[LOWEST], name).count for each in chosen])) for name in _BEST]
-            gains = [float(np.mean([getattr(each.arms[LOWEST], name).test - each.base for each in chosen])) for name in _BEST]
+            gains = [
+                float(np.mean([getattr(each.arms[LOWEST], name).test - each.base for each in chosen])) for name in _BEST
+            ]
             cells: list[TableCell] = [mode, "mean gain", None]
             cells += [part for off, gain in zip(offs, gains, strict=True) for part in (off, Figure(gain, signed=True))]
             paper = (ma_tables(self.task, mode, self.source).get(name, {}) for name in names)
             cells += [
                 part
                 for found in paper
-                for part in (None, Figure(float(np.mean([b - a for a, b in found.values()])), signed=True) if found else None)
+                for part in (
+                    None,
+                    Figure(float(np.mean([b - a for a, b in found.values()])), signed=True) if found else None,
+                )
             ]
             rows.append(tuple(cells))
         note = (
             "off: heads removed. best on dev is the result; best on test is chosen on the data that it is measured on, "
             f"as in the paper. + and - mark a difference from unpruned (P < {SIGNIFICANT}, paired bootstrap over test "
-            f"examples, which does not cover the randomness of tuning). Paper: {MA}, F1; its mean gains are over all its "
-            "targets of the source."
+            f"examples, which does not cover the randomness of tuning). Paper: {MA}, F1; its mean gains are over all "
+            "its targets of the source."
         )
         title = f"{self.metric} on test data, source {self.source}, heads ranked by {self.method}"
         paper_columns = tuple(f"paper {name} {part}" for name in names for part in ("unpruned", "pruned"))
-        return StudyTable(NAME, title, (*columns, *paper_columns), tuple(rows), note if names else note.partition(" Paper:")[0])
+        return StudyTable(
+            NAME, title, (*columns, *paper_columns), tuple(rows), note if names else note.partition(" Paper:")[0]
+        )
 
     def _row(self, each: TargetOutcome, names: Sequence[str]) -> tuple[TableCell, ...]:
         arm = each.arms[LOWEST]
@@ -226,8 +243,8 @@ class PruneThenTuneStudy:
             rows.append((mode, "mean", *means, *((None, None) if paper else ())))
         columns = ("mode", "target", *self.kinds, *(("paper highest", "paper random") if paper else ()))
         note = (
-            "The number of heads is chosen on dev for every column; random is the mean and the standard deviation of its "
-            "draws." + (" Paper: mBERT, one random draw, the number of heads chosen on test data." if paper else "")
+            "The number of heads is chosen on dev for every column; random is the mean and the standard deviation of "
+            "its draws." + (" Paper: mBERT, one random draw, the number of heads chosen on test data." if paper else "")
         )
         title = f"difference of {self.metric} from the unpruned model"
         return StudyTable("controls", title, columns, tuple(rows), note)
@@ -236,7 +253,10 @@ class PruneThenTuneStudy:
         rows = tuple(
             (each.mode, each.language, arm, point.count, point.dev, point.test)
             for each in self.outcomes
-            for arm, found in {"unpruned": _unpruned(each), **{name: arm.points for name, arm in each.arms.items()}}.items()
+            for arm, found in {
+                "unpruned": _unpruned(each),
+                **{name: arm.points for name, arm in each.arms.items()},
+            }.items()
             for point in found
         )
         columns = ("mode", "target", "arm", "off", "dev", "test")
@@ -315,9 +335,17 @@ def load_prune_then_tune(folder: Path) -> PruneThenTuneStudy:
     """
     with read_figures(folder, f"{NAME}.json", FORMAT, VERSION) as data:
         outcomes = tuple(_read_outcome(each) for each in data["outcomes"])
-        about = (data[name] for name in ("metric", "task", "source", "method"))
-        scores = load_scores(folder / SCORING)
-        return PruneThenTuneStudy(folder, *about, outcomes, scores, data["seconds"], tuple(data["notes"]))
+        return PruneThenTuneStudy(
+            folder,
+            data["metric"],
+            data["task"],
+            data["source"],
+            data["method"],
+            outcomes,
+            load_scores(folder / SCORING),
+            data["seconds"],
+            tuple(data["notes"]),
+        )
 
 
 def _read_outcome(data: Mapping[str, Any]) -> TargetOutcome:

@@ -135,7 +135,7 @@ def train_encoded(
         run.identity |= identify_run(model, data, mask) if identity is None else {"identity": identity}
         run.identity |= {} if gates is None else gates.identity()
         start = run.restore(state_folder)
-    for epoch in range(start, settings.epochs):
+    for epoch in range(start, settings.stop_after or settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
         began = time.monotonic()
