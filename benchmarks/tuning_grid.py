@@ -1,12 +1,12 @@
-"""What a grid of tuned cells saves: 13 cells of one grid against 13 separate runs of `headwise tune` and `headwise eval`.
+"""What a grid of tuned cells saves: 13 cells of one grid against 13 separate runs that tune and measure.
 
     python -m benchmarks.tuning_grid [--quick]
 
-Both tune e5-small on English parts of speech of the phrasebook, whole and without 1 to 12 heads, and measure Chinese. The separate
-runs are calls of the functions behind the commands in one process, so that starting Python is not counted: each loads the
-model and the data, encodes, and tunes. Grid and separate runs are interleaved cell by cell, by CPU time. The grid is then run again and killed
-5 times. The last line is JSON: `grid_speedup` is the ratio of the times, and `resumed_equal` is 1 if the killed grid has the same
-results to the last digit.
+Both tune e5-small on English slots of the generated commands, whole and without 1 to 12 heads, and measure another
+language. A separate run loads the model and the data, encodes, tunes and measures, like `headwise tune` and
+`headwise eval`, but in one process, so that starting Python is not counted. Grid and separate runs alternate cell by
+cell, and CPU time is compared. The grid is then run again and killed 5 times. The last line is JSON: `grid_speedup` is
+the ratio of the times, and `resumed_equal` is 1 if the killed grid has the same results to the last digit.
 """
 
 import argparse
@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from headwise import HeadMask, shrink
+from headwise import HeadMask, find_heads, shrink
 from headwise.data.catalog import open_dataset
 from headwise.engine.evaluation import evaluate
 from headwise.models import load_model, load_tokenizer
 from headwise.runs import open_run
 from headwise.scoring import ScoringPlan
 from headwise.studies.grid import Array, Cell, CellTuning, Grid
-from headwise.tasks import Task
+from headwise.tasks import Task, find_task, labels_of
 from headwise.tuning import TuningSettings, tune
 from headwise.tuning.untuned import NewClassifier, load_untuned
 
-MODEL, TASK, DATA, SOURCE, TARGET = "e5-small", "pos", "phrasebook", "en", "zh"
+MODEL, TASK, DATA, SOURCE, TARGET = "e5-small", "slots", "commands", "en", "de"
 KILLS = 5
 
 
@@ -50,17 +50,13 @@ def tune_alone(cell: Cell) -> Array:
     data = open_dataset(DATA, TASK)
     model, tokenizer = load_model(MODEL), load_tokenizer(MODEL)
     if cell.mask is not None:
-        model = shrink(model, cell.mask.moved_to(_heads(model)), inplace=True)
+        model = shrink(model, cell.mask.moved_to(find_heads(model)), inplace=True)
     tuning = cell.tuning
-    tuned = tune(model, tokenizer, data, TASK, tuning.languages, settings=tuning.settings, share=tuning.share)
+    examples = [example for code in (SOURCE, TARGET) for example in data.examples(code, "train")]
+    task = find_task(TASK, labels_of(examples))
+    tuned = tune(model, tokenizer, data, task, tuning.languages, settings=tuning.settings, share=tuning.share)
     assert isinstance(tuned.task, Task)
     return evaluate(tuned.model, tuned.task, data.examples(TARGET, "test"), tokenizer).statistics
-
-
-def _heads(model: Any) -> Any:
-    from headwise import find_heads
-
-    return find_heads(model)
 
 
 def compare(cells: list[Cell], folder: Path) -> tuple[dict[Cell, Array], float, float]:
@@ -88,7 +84,7 @@ def compare(cells: list[Cell], folder: Path) -> tuple[dict[Cell, Array], float, 
 
 def load() -> tuple[Any, NewClassifier | None]:
     """The setting of the grid."""
-    return load_untuned(ScoringPlan(MODEL, TASK, DATA), SOURCE)
+    return load_untuned(ScoringPlan(MODEL, TASK, DATA), f"{SOURCE},{TARGET}")
 
 
 def run_killed(cells: list[Cell], folder: Path) -> dict[Cell, Array]:
