@@ -3,16 +3,21 @@
     python -m benchmarks.tuning_grid [--quick]
 
 Both tune e5-small on English slots of the generated commands, whole and without 1 to 12 heads, and measure another
-language. A separate run loads the model and the data, encodes, tunes and measures, like `headwise tune` and
-`headwise eval`, but in one process, so that starting Python is not counted. Grid and separate runs alternate cell by
-cell, and CPU time is compared. The grid is then run again and killed 5 times. The last line is JSON: `grid_speedup` is
-the ratio of the times, and `resumed_equal` is 1 if the killed grid has the same results to the last digit.
+language. A separate run is a process that starts Python, loads the model and the data, encodes, tunes and measures:
+`headwise tune` and `headwise eval` in one command, without writing the model. Grid and separate runs alternate cell by
+cell, and CPU time is compared, with the start of Python on both sides. The grid is then run again and killed 5 times.
+The last line is JSON: `grid_speedup` is the ratio of the times, and `resumed_equal` is 1 if the killed grid has the
+same results to the last digit.
 """
 
 import argparse
 import json
+import resource
+import subprocess
+import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +42,34 @@ class KilledError(Exception):
     """Stands for a kill."""
 
 
-def cells_of(heads: Any, count: int, tuning: CellTuning) -> list[Cell]:
+@dataclass(frozen=True)
+class Compared:
+    """A grid and separate runs: the cells, the results, CPU seconds of both, and the steps of an epoch."""
+
+    cells: list[Cell]
+    found: dict[Cell, Array]
+    shared: float
+    alone: float
+    epoch_steps: int
+
+
+def cells_of(heads: Any, quick: bool) -> list[Cell]:
     """The whole model, and models without 1, 2, … of the first heads of all layers."""
+    settings = TuningSettings(epochs=2 if quick else 3, learning_rate=1e-4, batch_tokens=128 if quick else 256)
+    tuning, count = CellTuning((SOURCE,), settings, 0.1 if quick else 1.0), 4 if quick else 13
     names = sorted(heads.players(), key=lambda name: int(name.rpartition(".")[2]))
     masks = [HeadMask.without(heads, names[:off]) if off else None for off in range(count)]
     return [Cell(TARGET, "test", mask, tuning=tuning) for mask in masks]
 
 
-def tune_alone(cell: Cell) -> Array:
+def tune_alone(number: int, quick: bool) -> Array:
     """One cell as a run of its own: load, shrink, tune, measure."""
-    assert cell.tuning is not None
     data = open_dataset(DATA, TASK)
     model, tokenizer = load_model(MODEL), load_tokenizer(MODEL)
+    cell = cells_of(find_heads(model), quick)[number]
+    assert cell.tuning is not None
     if cell.mask is not None:
-        model = shrink(model, cell.mask.moved_to(find_heads(model)), inplace=True)
+        model = shrink(model, cell.mask, inplace=True)
     tuning = cell.tuning
     examples = [example for code in (SOURCE, TARGET) for example in data.examples(code, "train")]
     task = find_task(TASK, labels_of(examples))
@@ -59,27 +78,31 @@ def tune_alone(cell: Cell) -> Array:
     return evaluate(tuned.model, tuned.task, data.examples(TARGET, "test"), tokenizer).statistics
 
 
-def compare(cells: list[Cell], folder: Path) -> tuple[dict[Cell, Array], float, float]:
-    """The results of the grid, and the CPU seconds of the grid and of separate runs, interleaved."""
-    found: dict[Cell, Array] = {}
-    start = time.process_time()
+def run_alone(number: int, quick: bool, folder: Path) -> tuple[Array, float]:
+    """The result of one cell in a process of its own, and its CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    path = folder / f"{number}.npy"
+    command = [sys.executable, "-m", "benchmarks.tuning_grid", "--alone", str(number), "--out", str(path)]
+    subprocess.run([*command, *(["--quick"] if quick else [])], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return np.load(path), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compare(quick: bool, folder: Path) -> Compared:
+    """Measure the cells in a grid and alone, in turn."""
     setting, classifier = load()
-    shared, alone = time.process_time() - start, 0.0
-    with open_run(folder, {"seed": 0}) as run:
-        grid = Grid(setting, run.journal, folder, classifier)
+    cells, found, alone = cells_of(setting.heads, quick), {}, 0.0
+    with open_run(folder / "grid", {"seed": 0}) as run:
+        grid = Grid(setting, run.journal, folder / "grid", classifier)
         for number, cell in enumerate(cells):
-            start = time.process_time()
             found |= grid.measure([cell])
-            shared += time.process_time() - start
-            start = time.process_time()
-            expected = tune_alone(cell)
-            alone += time.process_time() - start
+            expected, seconds = run_alone(number, quick, folder)
+            alone += seconds
+            shared = time.process_time()  # of this process, with the start of Python
             same = np.array_equal(found[cell], expected)
-            print(
-                f"{number} heads removed: {shared:.1f} s in the grid, {alone:.1f} s alone, same result: {same}",
-                flush=True,
-            )
-    return found, shared, alone
+            print(f"{number} heads removed: grid {shared:.1f} s, alone {alone:.1f} s, same result: {same}", flush=True)
+        result = grid.tuning(cells[0])
+    return Compared(cells, found, shared, alone, result.steps // len(result.history))
 
 
 def load() -> tuple[Any, NewClassifier | None]:
@@ -87,8 +110,8 @@ def load() -> tuple[Any, NewClassifier | None]:
     return load_untuned(ScoringPlan(MODEL, TASK, DATA), f"{SOURCE},{TARGET}")
 
 
-def run_killed(cells: list[Cell], folder: Path) -> dict[Cell, Array]:
-    """The results of a grid that is killed at regular numbers of steps and resumed."""
+def run_killed(cells: list[Cell], folder: Path, steps_before_kill: int) -> dict[Cell, Array]:
+    """The results of a grid that is killed 5 times after a number of steps, and resumed."""
     setting, classifier = load()
     for attempt in range(KILLS + 1):
         steps = 0
@@ -96,7 +119,7 @@ def run_killed(cells: list[Cell], folder: Path) -> dict[Cell, Array]:
         def kill(_done: int, _total: int, status: str, attempt: int = attempt) -> None:
             nonlocal steps
             steps += ": epoch " in status
-            if attempt < KILLS and steps == 3 + 2 * attempt:
+            if attempt < KILLS and steps == steps_before_kill:
                 raise KilledError
 
         with open_run(folder, {"seed": 0}) as run:
@@ -109,18 +132,22 @@ def run_killed(cells: list[Cell], folder: Path) -> dict[Cell, Array]:
 
 def main() -> None:
     """Compare and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="4 cells, one epoch on a tenth of the data")
-    quick = parser.parse_args().quick
-    settings = TuningSettings(epochs=1 if quick else 3, learning_rate=1e-4, batch_tokens=256)
-    tuning = CellTuning((SOURCE,), settings, 0.1 if quick else 1.0)
-    cells = cells_of(load()[0].heads, 4 if quick else 13, tuning)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="4 cells, two epochs on a tenth of the data")
+    parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.alone is not None:
+        np.save(asked.out, tune_alone(asked.alone, asked.quick))
+        return
     with tempfile.TemporaryDirectory() as folder:
-        found, shared, alone = compare(cells, Path(folder) / "grid")
-        killed = run_killed(cells, Path(folder) / "killed")
-    equal = all(np.array_equal(found[cell], killed[cell]) for cell in cells)
-    figures = {"cells": len(cells), "grid_seconds": round(shared, 1), "separate_seconds": round(alone, 1)}
-    print(json.dumps({**figures, "grid_speedup": round(alone / shared, 2), "resumed_equal": int(equal)}))
+        compared = compare(asked.quick, Path(folder))
+        # Each attempt finishes one epoch and is killed in the next one.
+        killed = run_killed(compared.cells, Path(folder) / "killed", 1 + compared.epoch_steps * 5 // 4)
+    equal = all(np.array_equal(compared.found[cell], killed[cell]) for cell in compared.cells)
+    seconds = {"grid_seconds": round(compared.shared, 1), "separate_seconds": round(compared.alone, 1)}
+    ratio = round(compared.alone / compared.shared, 2)
+    print(json.dumps({"cells": len(killed), **seconds, "grid_speedup": ratio, "resumed_equal": int(equal)}))
 
 
 if __name__ == "__main__":
