@@ -1,6 +1,8 @@
 """`headwise study`, `headwise report` and `headwise demo`."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 
 if TYPE_CHECKING:
+    from headwise.engine import EngineFactory
     from headwise.studies import Study
 
 #: Changes of the plan `demo` for `demo --fast`.
@@ -30,28 +33,76 @@ def study_command(
             help="Change a field of the plan, such as --set languages=zh,tr; may be repeated.",
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="PATTERN", help="Measure only the cells whose label matches, such as 'multi*zh'."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Measure only the I-th of N shares of the cells.")
+    ] = None,
+    parts: Annotated[
+        list[Path] | None,
+        typer.Option("--part", metavar="RUN", help="Use the cells of a run with --only or --shard; may be repeated."),
+    ] = None,
     workers: Workers = None,
     cluster: ClusterAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: score heads on dev and judge masks on test.
 
-    The same command resumes an interrupted study.
+    The same command resumes an interrupted study. With --only or --shard, several machines measure one study, each in
+    its own run folder; --part merges these folders and finishes the study.
     """
-    folder = out or Path("runs") / f"study-{Path(name).stem}"
+    folder = out or Path("runs") / f"study-{Path(name).stem}{_part_name(only, shard)}"
+    if only or shard:
+        if parts:
+            raise typer.BadParameter("leave it out with --only and --shard", param_hint="--part")
+        with use_workers(workers, cluster, "auto") as (make_engine, _):
+            _run_part(name, folder, changes or [], only, shard, make_engine)
+        return
     with show_resumable("studying") as advance:
         from headwise.runs.config import read_config
         from headwise.studies import find_plan, run_study
 
         plan = find_plan(name, changes or ())
         with use_workers(workers, cluster, "auto") as (make_engine, _):
-            study = run_study(plan, folder, advance, make_engine)
+            study = run_study(plan, folder, advance, make_engine, parts or ())
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
         return
     config = read_config(folder)
     print_study(study, f"{config.get('model')} on {config.get('data')}")
     typer.echo(f"CSV tables are in {folder}; to make a report: headwise report {folder}")
+
+
+def _part_name(only: str | None, shard: str | None) -> str:
+    """The end of the default folder of a part."""
+    words = "-".join(filter(None, (only, shard and f"shard {shard.replace('/', ' of ')}")))
+    return f"-{re.sub(r'[^A-Za-z0-9]+', '-', words).strip('-')}" if words else ""
+
+
+def _run_part(
+    name: str,
+    folder: Path,
+    changes: list[str],
+    only: str | None,
+    shard: str | None,
+    make_engine: "EngineFactory",
+) -> None:
+    """Measure a part of a study, and print how to go on."""
+    with show_resumable("studying", "cells") as advance:
+        from headwise.studies import find_plan
+        from headwise.studies.kinds import run_part
+        from headwise.studies.parts import Part
+
+        part = Part.read(only, shard)
+        assert part is not None
+        found = run_part(find_plan(name, changes), folder, part, advance, make_engine)
+    typer.echo(f"{found.measured} of {found.cells} cells are measured in {folder}.")
+    command = shlex.join(["headwise", "study", name, *(word for each in changes for word in ("--set", each))])
+    typer.echo(f"When all parts are done: {command} --part {shlex.quote(str(folder))} --part … --out DIR")
 
 
 def demo_command(

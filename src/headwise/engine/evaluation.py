@@ -54,10 +54,20 @@ def evaluate(model: Any, task: Task, examples: Sequence[Example], tokenizer: Any
         examples: The examples.
         tokenizer: The model's tokenizer.
     """
-    encoded = encode_examples(task, examples, tokenizer)
-    engine = LocalEngine(model, _no_heads(model), MetricGame(task.metric), encoded, PlayerSet((), {}))
-    found = engine.values(np.ones((len(encoded), 0), dtype=bool), np.arange(len(encoded)))
-    return Evaluation.of(task.metric, found.values.double().numpy(), encoded.cut)
+    return evaluate_encoded(model, task, encode_examples(task, examples, tokenizer))
+
+
+def evaluate_encoded(model: Any, task: Task, examples: ExampleSet) -> Evaluation:
+    """Measure a model on examples that are encoded already.
+
+    Args:
+        model: A model with a head for the task.
+        task: The task.
+        examples: The examples in tokens.
+    """
+    engine = LocalEngine(model, _no_heads(model), MetricGame(task.metric), examples, PlayerSet((), {}))
+    found = engine.values(np.ones((len(examples), 0), dtype=bool), np.arange(len(examples)))
+    return Evaluation.of(task.metric, found.values.double().numpy(), examples.cut)
 
 
 def measure(
@@ -163,6 +173,16 @@ class MaskJudge:
     def encoded(self) -> ExampleSet:
         """The examples in tokens."""
         return encode_examples(self.task, self.examples, self.tokenizer)
+
+    def changed(self, **changes: Any) -> "MaskJudge":
+        """The same judge with another model, head map or baseline; the encoded examples are shared.
+
+        Args:
+            changes: Fields and their new values. The task, the tokenizer and the examples must stay.
+        """
+        found = replace(self, **changes)
+        vars(found)["encoded"] = self.encoded  # the value of the cached property
+        return found
 
     def measure(self, masks: Sequence[AnyMask], only: Sequence[Sequence[int]] | None = None) -> JudgedMasks:
         """The statistics of examples under masks.

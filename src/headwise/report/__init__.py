@@ -4,10 +4,12 @@ from headwise.report.contents import SIGNIFICANT, Curve, Gain, Report, ScoringCo
 from headwise.report.curves import curves_section
 from headwise.report.gains import GainsText, gains_section
 from headwise.report.page import write_report
+from headwise.report.scatter import Cloud, scatter_section
 from headwise.report.tables import table_section
 
 __all__ = [
     "SIGNIFICANT",
+    "Cloud",
     "Curve",
     "Gain",
     "GainsText",
@@ -17,6 +19,7 @@ __all__ = [
     "curves_section",
     "gains_section",
     "noun_of",
+    "scatter_section",
     "table_section",
     "write_report",
 ]

@@ -50,13 +50,17 @@ class _Axes:
         return f"translate({_LEFT} {_TOP + up * self.high:.3f}) scale({across:.5f} {-up:.5f})"
 
 
-def curves_section(curves: Sequence[Curve], metric: str, noun: str) -> Section:
+def curves_section(
+    curves: Sequence[Curve], metric: str, noun: str, title: str = "Iterative pruning", text: str = ""
+) -> Section:
     """A plot for every language.
 
     Args:
         curves: The curves; those without points are left out.
         metric: Name of the metric.
         noun: Name of one player, such as `head`.
+        title: Title of the section.
+        text: The text above the plots; by default it says that the lowest-ranked are removed first.
     """
     drawn = [curve for curve in curves if curve.removed]
     rankings = list(dict.fromkeys(curve.ranking for curve in drawn))
@@ -69,9 +73,9 @@ def curves_section(curves: Sequence[Curve], metric: str, noun: str) -> Section:
         )
         for language in dict.fromkeys(curve.language for curve in drawn)
     ]
-    text = f"{metric[:1].upper()}{metric[1:]} (%) by {noun}s removed, lowest ranked first."
+    text = text or f"{metric[:1].upper()}{metric[1:]} (%) by {noun}s removed, lowest ranked first."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
-    return Section("Iterative pruning", joined([element("p", text), legend, element("div", *figures, class_="plots")]))
+    return Section(title, joined([element("p", text), legend, element("div", *figures, class_="plots")]))
 
 
 @dataclass(frozen=True)

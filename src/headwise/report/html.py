@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from markupsafe import Markup, escape
 
 #: Elements without content.
-_EMPTY = {"meta", "input", "rect", "path", "line", "polyline", "polygon"}
+_EMPTY = {"meta", "input", "rect", "path", "line", "polyline", "polygon", "circle"}
 
 Attribute = str | float | bool | None
 

@@ -2,7 +2,7 @@
 
 from headwise.stats.bernstein import EmpiricalBernstein
 from headwise.stats.betting import SignTest
-from headwise.stats.bootstrap import PairedTest, bootstrap_bands, bootstrap_interval, paired_bootstrap
+from headwise.stats.bootstrap import PairedTest, bootstrap_bands, bootstrap_interval, bootstrap_values, paired_bootstrap
 from headwise.stats.multiple import Decision, bh, chance_below, decide
 from headwise.stats.ranks import (
     Correlation,
@@ -23,6 +23,7 @@ __all__ = [
     "bh",
     "bootstrap_bands",
     "bootstrap_interval",
+    "bootstrap_values",
     "chance_below",
     "clear",
     "decide",

@@ -128,12 +128,38 @@ def bootstrap_bands(
         >>> bool(0.45 < low[0] < 0.55 < 0.65 < high[0] < 0.75), float(low[1]), float(high[1])
         (True, 1.0, 1.0)
     """
+    drawn = bootstrap_values(systems, value, resamples, seed)  # (resamples, systems)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high
+
+
+def bootstrap_values(
+    systems: Sequence[Array], value: Callable[[Array], Array], resamples: int = 1000, seed: int = 0
+) -> Array:
+    """The metrics of several systems on the same resamples of the same examples, (resamples, systems).
+
+    Any function of several metrics can be computed for each resample. Calls with the same seed and number of examples
+    use the same resamples.
+
+    Args:
+        systems: What each example adds to the metric of each system, (examples, statistics) each.
+        value: The metric of summed statistics, (..., statistics) to (...).
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Raises:
+        HeadwiseError: There are no systems or no examples, or the systems were not measured on the same ones.
+
+    Example:
+        >>> right = np.array([[1.0, 1.0]] * 60 + [[0.0, 1.0]] * 40)
+        >>> drawn = bootstrap_values([right, np.ones((100, 2))], lambda totals: totals[..., 0] / totals[..., 1])
+        >>> drawn.shape, bool(abs(drawn[:, 0].mean() - 0.6) < 0.01), float(drawn[:, 1].min())
+        ((1000, 2), True, 1.0)
+    """
     if not systems:
         raise HeadwiseError("a bootstrap needs at least one system")
     _check(systems[0], systems, resamples)
-    drawn = _drawn(np.stack(systems, axis=1).astype(np.float64), value, resamples, seed)  # (resamples, systems)
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    return low, high
+    return _drawn(np.stack(systems, axis=1).astype(np.float64), value, resamples, seed)
 
 
 def _drawn(stacked: Array, value: Callable[[Array], Array], resamples: int, seed: int) -> Array:

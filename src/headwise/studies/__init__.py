@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from headwise.studies.page import load_study, report_of
     from headwise.studies.plan_files import plan_names
     from headwise.studies.plans import find_plan
+    from headwise.studies.prune_then_tune import PruneThenTunePlan
+    from headwise.studies.prune_then_tune_study import PruneThenTuneStudy
     from headwise.studies.stability import LanguageStability, StabilityPlan, StabilityStudy
     from headwise.studies.study import Study
     from headwise.studies.tables import Figure, StudyTable
@@ -28,6 +30,8 @@ else:
             "page": ("load_study", "report_of"),
             "plan_files": ("plan_names",),
             "plans": ("find_plan",),
+            "prune_then_tune": ("PruneThenTunePlan",),
+            "prune_then_tune_study": ("PruneThenTuneStudy",),
             "stability": ("LanguageStability", "StabilityPlan", "StabilityStudy"),
             "study": ("Study",),
             "tables": ("Figure", "StudyTable"),
@@ -50,6 +54,8 @@ __all__ = [
     "LanguageOutcome",
     "LanguageStability",
     "Outcome",
+    "PruneThenTunePlan",
+    "PruneThenTuneStudy",
     "StabilityPlan",
     "StabilityStudy",
     "Study",

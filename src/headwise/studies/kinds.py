@@ -1,16 +1,22 @@
 """The kinds of studies."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from headwise.engine import EngineFactory, LocalEngine
+from headwise.errors import HeadwiseError
 from headwise.studies.correlates import CORRELATES
+from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
+from headwise.studies.parts import MeasuredPart, Part
+from headwise.studies.prune_then_tune import PRUNE_THEN_TUNE
+from headwise.studies.random_share import RANDOM_SHARE
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
+from headwise.studies.work import GridKind
 from headwise.support.progress import Advance
 
 
@@ -39,7 +45,9 @@ class Kind(Protocol):
 
 
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS, PRUNE_THEN_TUNE)
+}
 
 
 def run_study(
@@ -47,6 +55,7 @@ def run_study(
     out: str | os.PathLike[str],
     progress: Advance | None = None,
     make_engine: EngineFactory = LocalEngine,
+    parts: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Run a plan of any kind, or resume an interrupted study.
 
@@ -55,9 +64,45 @@ def run_study(
         out: The run folder.
         progress: Called after every step.
         make_engine: Creates engines, for example `Cluster.make_engine`.
+        parts: Folders of `run_part` with cells that other machines have measured.
 
     Raises:
-        HeadwiseError: The plan is invalid, or the folder contains a run of another plan.
+        HeadwiseError: The plan is invalid, or a folder contains a run of another plan.
     """
-    [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
+    kind = _kind_of(plan)
+    if parts:
+        return _grid_kind(kind, "parts").run(plan, out, progress, make_engine, parts)
     return kind.run(plan, out, progress, make_engine)
+
+
+def run_part(
+    plan: Any,
+    out: str | os.PathLike[str],
+    part: Part,
+    progress: Advance | None = None,
+    make_engine: EngineFactory = LocalEngine,
+) -> MeasuredPart:
+    """Measure some of the cells of a study, to be merged by `run_study` with `parts`.
+
+    Args:
+        plan: The plan, for example from `find_plan`.
+        out: The run folder of this part; every machine needs its own.
+        part: The cells to measure.
+        progress: Called after every step.
+        make_engine: Creates engines, for example `Cluster.make_engine`.
+
+    Raises:
+        HeadwiseError: The plan is invalid, no cell belongs to the part, or the folder contains a run of another plan.
+    """
+    return _grid_kind(_kind_of(plan), "only and shard").run_part(plan, out, part, progress, make_engine)
+
+
+def _kind_of(plan: Any) -> Kind:
+    [kind] = [kind for kind in KINDS.values() if type(plan) is kind.plan]
+    return kind
+
+
+def _grid_kind(kind: Kind, options: str) -> GridKind[Any, Any, Any]:
+    if not isinstance(kind, GridKind):
+        raise HeadwiseError(f"a study of the kind {kind.name!r} measures no cells: leave out {options}")
+    return kind

@@ -46,7 +46,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
     study = load_study(path) if "study" in config else None
     scores = study.scores if study is not None else load_scores(path)
     seconds = study.seconds if study is not None else {}
-    first = next(iter(scores.values())).provenance
+    versions = next((each.provenance.versions for each in scores.values()), {})
     return Report(
         title=f"Heads of {model}, {task}",
         model=model,
@@ -58,7 +58,7 @@ def report_of(folder: str | os.PathLike[str]) -> Report:
         cost=tuple(
             ScoringCost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()
         ),
-        provenance=_provenance(config, first.versions),
+        provenance=_provenance(config, versions),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
 

@@ -1,10 +1,11 @@
 """The training loop: batches of similar length, frozen embeddings, early stopping, and a state to resume from."""
 
 import math
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,18 +15,16 @@ from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
-from headwise.engine.evaluation import evaluate
 from headwise.errors import HeadwiseError
 from headwise.heads import base_model
 from headwise.soft_masks import AnyMask
 from headwise.support.progress import Advance
-from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
-from headwise.tasks.likelihood import mean_log_likelihood
+from headwise.tasks.encoding import pack_by_length
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
-from headwise.tasks.task import Task
 from headwise.tuning.gates import TrainedGates
 from headwise.tuning.plan import TuningSettings
 from headwise.tuning.state import damaged, identify_run, read_state, write_state
+from headwise.tuning.training_set import TrainingSet, encode_training_set
 
 
 class EpochResult(NamedTuple):
@@ -47,6 +46,7 @@ class TuningResult:
         history: Training loss and dev value of each epoch.
         steps: Number of optimizer steps.
         tokens: Number of tokens read, without padding (for translation, tokens of the source).
+        seconds: Time of all epochs, also of those before an interruption. Results with other times are equal.
     """
 
     metric: str
@@ -55,6 +55,7 @@ class TuningResult:
     history: tuple[EpochResult, ...]
     steps: int
     tokens: int
+    seconds: float = field(default=0.0, compare=False)
 
 
 def train_model(
@@ -92,30 +93,65 @@ def train_model(
         HeadwiseError: There is no weight to train or no example to train on, the state is damaged or belongs to another
             run, or the loss or the weights are no longer finite.
     """
+    data = encode_training_set(task, train, dev, tokenizer)
+    return train_encoded(model, data, settings, state_folder, progress, mask, gates)
+
+
+def train_encoded(
+    model: Any,
+    data: TrainingSet,
+    settings: TuningSettings,
+    state_folder: Path | None = None,
+    progress: Advance | None = None,
+    mask: AnyMask | None = None,
+    gates: TrainedGates | None = None,
+    identity: str | None = None,
+    after_epoch: Callable[[int], None] | None = None,
+) -> TuningResult:
+    """Train a model in place on examples that are encoded already; otherwise like `train_model`.
+
+    Args:
+        model: A model with a head for the task.
+        data: The encoded examples, which are not changed: many runs can share them.
+        settings: Settings of the loop.
+        state_folder: Folder for the state after each epoch.
+        progress: Called with the number of steps done, the number of steps in total and a status text.
+        mask: The mask that the model is gated by, if any.
+        gates: Gates that are trained together with the weights.
+        identity: A hash of the model, the examples and the mask; by default it is computed here.
+        after_epoch: Called with the number of each finished epoch, counted from 1, before its state is saved. The model
+            has the weights of that epoch then. A resumed run does not call it for the epochs before.
+
+    Raises:
+        HeadwiseError: As `train_model`.
+    """
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
-    encoded = _labelled(task.encode(train, tokenizer)[0])
-    run = _Run(model, task, encoded, pad_id_of(tokenizer), settings, progress, gates)
+    run = _Run(model, data, settings, progress, gates)
     start = 0
     if state_folder is not None:
-        run.identity |= identify_run(model, task, encoded, task.encode(dev, tokenizer)[0], mask)
+        run.identity |= identify_run(model, data, mask) if identity is None else {"identity": identity}
         run.identity |= {} if gates is None else gates.identity()
         start = run.restore(state_folder)
-    for epoch in range(start, settings.epochs):
+    for epoch in range(start, settings.stop_after or settings.epochs):
         if settings.patience and epoch - run.best_epoch >= settings.patience > 0 and run.history:
             break
+        began = time.monotonic()
         loss = run.train_epoch(epoch)
         run.check_weights(epoch)
         with nullcontext() if gates is None else gates.decided():
-            value = _dev_value(model, task, dev, tokenizer)
-        run.note(epoch, loss, value)
+            value = data.dev_value(model)
+        run.note(epoch, loss, value, time.monotonic() - began)
+        if after_epoch is not None:
+            after_epoch(epoch + 1)
         if state_folder is not None:
             run.save(state_folder, epoch + 1)
     run.load_best()
-    metric = task.metric.name if isinstance(task, Task) else "log-likelihood per token"
-    return TuningResult(metric, run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens)
+    return TuningResult(
+        data.metric, run.best_epoch, run.best_value, tuple(run.history), run.step, run.tokens, run.seconds
+    )
 
 
 def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[int]]:
@@ -128,35 +164,18 @@ def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int, epoch: i
         yield [int(order[i]) for i in groups[index]]
 
 
-def _labelled(encoded: Sequence[Encoded]) -> tuple[Encoded, ...]:
-    """The examples that have a label which a token carries: a batch of none but others has no loss."""
-    found = tuple(each for each in encoded if not each.positions or max(each.positions) >= 0)
-    if not found:
-        raise HeadwiseError("no training example has a label that a token carries: there is nothing to learn from")
-    return found
-
-
-def _dev_value(model: Any, task: AnyTask, dev: Sequence[Example], tokenizer: Any) -> float:
-    """How good the model is on dev; the higher the better."""
-    if isinstance(task, Task):
-        return evaluate(model, task, dev, tokenizer).value
-    return mean_log_likelihood(model, task, dev, tokenizer)
-
-
 class _Run:
     """The moving parts of one tuning run."""
 
     def __init__(
         self,
         model: Any,
-        task: AnyTask,
-        encoded: Sequence[Encoded],
-        pad_id: int,
+        data: TrainingSet,
         settings: TuningSettings,
         progress: Advance | None,
         gates: TrainedGates | None,
     ) -> None:
-        self.model, self.task, self.encoded, self.pad_id = model, task, encoded, pad_id
+        self.model, self.task, self.encoded, self.pad_id = model, data.task, data.train, data.pad_id
         self.settings, self.progress, self.gates = settings, progress, gates
         self.identity: dict[str, Any] = {"settings": asdict(settings)}
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -173,6 +192,7 @@ class _Run:
             self.optimizer, math.ceil(settings.warmup * self.total), self.total
         )
         self.step, self.tokens, self.best_epoch, self.best_value = 0, 0, 0, -math.inf
+        self.seconds = 0.0
         self.history: list[EpochResult] = []
         self.best: dict[str, Tensor] = {}
 
@@ -218,10 +238,11 @@ class _Run:
         total = sum(float(weight.detach().sum()) for weight in self.weights.values())
         self.require_finite("sum of the weights", total, epoch)
 
-    def note(self, epoch: int, loss: float, value: float) -> None:
+    def note(self, epoch: int, loss: float, value: float, seconds: float) -> None:
         """Remember how an epoch went, and its weights if it is the best so far; with gates, the last is the best."""
         self.require_finite("dev value", value, epoch)
         self.history.append(EpochResult(loss, value))
+        self.seconds += seconds
         if value > self.best_value or self.gates is not None:
             self.best_epoch, self.best_value = epoch + 1, value
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
@@ -243,6 +264,7 @@ class _Run:
             "epochs": epochs,
             "step": self.step,
             "tokens": self.tokens,
+            "seconds": self.seconds,
             "best": [self.best_epoch, self.best_value],
             "history": self.history,
         }
@@ -259,6 +281,7 @@ class _Run:
             self.step, self.tokens = int(about["step"]), int(about["tokens"])
             self.best_epoch, self.best_value = about["best"]
             self.history = [EpochResult(loss, value) for loss, value in about["history"]]
+            self.seconds = float(about["seconds"])
             done = int(about["epochs"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise damaged(folder, error) from None

@@ -22,6 +22,8 @@ class TuningSettings:
         patience: Stop after this number of epochs without a better dev value; 0 disables early stopping.
         bfloat16: Compute in bfloat16 where that is safe (autocast).
         seed: Seed of the order of the examples, of dropout and of a new classifier.
+        stop_after: Stop after this number of epochs. The learning rate still follows the schedule of all `epochs`, so
+            the model is the one that a whole run has after these epochs. None for all epochs.
 
     Raises:
         HeadwiseError: A value is out of range; the message begins with the name of the field.
@@ -36,12 +38,17 @@ class TuningSettings:
     patience: int = 0
     bfloat16: bool = False
     seed: int = 0
+    stop_after: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0)):
             require_whole(name, getattr(self, name), least)
         if not 0 <= self.learning_rate <= 1000:  # far beyond any use, and far from what the optimizer cannot compute
             raise FieldError("learning_rate", f"a number from 0 to 1000, not {self.learning_rate}")
+        if self.stop_after is not None:
+            require_whole("stop_after", self.stop_after)
+            if self.stop_after > self.epochs:
+                raise FieldError("stop_after", f"at most the number of epochs, {self.epochs}, not {self.stop_after}")
 
 
 @dataclass(frozen=True)
@@ -98,8 +105,7 @@ class TuningPlan:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.piece not in get_args(Piece):
-            raise FieldError("piece", f"'text' or 'first', not {self.piece!r}")
+        word_piece(self.piece)
         if self.window is not None and self.task != "lm":
             raise FieldError("window", f"only the task lm uses it, not {self.task}: leave it out")
         check_share(self.share)
@@ -121,7 +127,14 @@ class TuningPlan:
     @property
     def word_piece(self) -> Piece:
         """The piece of a word that carries its label."""
-        return cast(Piece, self.piece)
+        return word_piece(self.piece)
+
+
+def word_piece(piece: str) -> Piece:
+    """The piece of a word that carries its label; raises an error if there is no such piece."""
+    if piece not in get_args(Piece):
+        raise FieldError("piece", f"'text' or 'first', not {piece!r}")
+    return cast(Piece, piece)
 
 
 def check_share(share: float) -> None:

@@ -113,7 +113,7 @@ def with_head(model: Any, task: Task) -> tuple[Any, Task]:
 
 def _add_new_head(model: Any, task: Task) -> Any:
     """A new model with a copy of the encoder; heads that were cut out of the encoder stay out."""
-    new = _new_classifier(model.config, task)
+    new = new_classifier(model.config, task)
     if removed := removed_heads(model.config):
         shrink(new, HeadMask.without(find_heads(new), removed), inplace=True)
     encoder: nn.Module = new.base_model
@@ -127,7 +127,7 @@ def _add_new_head(model: Any, task: Task) -> Any:
     return new.to(device=model.device, dtype=model.dtype).train(model.training)
 
 
-def _new_classifier(config: Any, task: Task) -> Any:
+def new_classifier(config: Any, task: Task) -> Any:
     """A whole model with a classifier and random weights, or the weights of a default if it is made from one."""
     if is_default(config.name_or_path):
         base = SMOLLM if config.name_or_path == SMOLLM else E5_SMALL

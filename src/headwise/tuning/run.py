@@ -214,10 +214,21 @@ def save_tuned(model: Any, tokenizer: Any, folder: Path, overwrite: bool = False
         tokenizer.save_pretrained(draft)
 
 
+def share_places(count: int, share: float, seed: int) -> list[int]:
+    """The numbers of the examples of a share: those of a smaller share are part of those of a larger one.
+
+    Args:
+        count: Number of all examples.
+        share: The share.
+        seed: Seed of the order in which a share takes examples.
+    """
+    order = np.argsort(Draws(seed, "share").uniform(0, 1, count)[0])
+    return sorted(order[: max(1, round(share * count))].tolist())
+
+
 def _take_share(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
     """At least one example, the first ones of an order that depends on the seed alone, in the order of the data."""
-    order = np.argsort(Draws(seed, "share").uniform(0, 1, len(examples))[0])
-    return [examples[place] for place in sorted(order[: max(1, round(share * len(examples)))])]
+    return [examples[place] for place in share_places(len(examples), share, seed)]
 
 
 def _tokenizer(model: str | None, trust_remote_code: bool = False) -> Any:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,22 @@ from torch import Tensor
 from headwise.errors import HeadwiseError
 from headwise.files import hash_json, new_folder, write_json
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.tasks.encoding import Encoded
-from headwise.tasks.protocol import AnyTask
+from headwise.tuning.training_set import TrainingSet
 
 #: What a task's examples and its measure depend on, where it has it.
 _TASK_PARTS = ("name", "kind", "labels", "piece", "window", "max_length", "first_token")
 _ABOUT, _TENSORS = "state.json", "state.safetensors"
 
 
-def identify_run(
-    model: Any, task: AnyTask, train: Sequence[Encoded], dev: Sequence[Encoded], mask: AnyMask | None
-) -> dict[str, str]:
+def identify_run(model: Any, data: TrainingSet, mask: AnyMask | None) -> dict[str, str]:
     """Hashes of all that a run starts from; their names say to people what differs between two runs.
 
     Args:
         model: The model, not yet tuned.
-        task: The task.
-        train: The examples to learn from.
-        dev: The examples that the best epoch is chosen on.
+        data: The examples.
         mask: The mask that the model is gated by.
     """
+    task = data.task
     parts = [getattr(task, part, None) for part in _TASK_PARTS]
     metric = getattr(getattr(task, "metric", None), "name", None)
     gates: tuple[object, ...] = ()
@@ -45,8 +40,7 @@ def identify_run(
         "model": _hash_weights(model),
         "task": hash_json([*parts, metric]),
         "mask": hash_json(gates),
-        "training examples": _hash_examples(train),
-        "dev examples": _hash_examples(dev),
+        **data.hashes,
     }
 
 
@@ -109,7 +103,3 @@ def _hash_weights(model: Any) -> str:
         # As bytes, since numpy knows no bfloat16; flat, since a single number has no bytes of its own.
         digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()[:16]
-
-
-def _hash_examples(encoded: Sequence[Encoded]) -> str:
-    return hash_json([each.content() for each in encoded])

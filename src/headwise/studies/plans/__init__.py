@@ -18,7 +18,8 @@ def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
 
     A plan contains its kind (`study: targeted`, one of `KINDS`), the fields of its kind and, if its kind scores heads,
     the fields of `ScoringPlan` (model, task, data, languages, budget and so on). `data: default` means the data folder
-    (`HEADWISE_DATA`).
+    (`HEADWISE_DATA`). A plan may have `sizes`: a map from names, such as `small` and `full`, to fields; the change
+    `size=full` chooses one, and the first one is the default.
 
     Args:
         name: The name or the file.
@@ -36,8 +37,23 @@ def find_plan(name: str, changes: Sequence[str] = ()) -> Any:
         plan = read_yaml(path)
     except FileNotFoundError:
         raise HeadwiseError(f"{name}: no such study: give a YAML file or one of {', '.join(plan_names())}") from None
-    plan.update(_read_change(each) for each in changes)
+    made = dict(_read_change(each) for each in changes)
+    plan = {**_of_size(path, plan, made.pop("size", None)), **made}
     return _checked(path, plan, {each.partition("=")[0]: f"--set {each}" for each in changes})
+
+
+def _of_size(path: Path, plan: dict[str, Any], size: object) -> dict[str, Any]:
+    """The plan with the fields of a size; by default the first size of the plan, if it has any."""
+    sizes = plan.pop("sizes", {})
+    if not isinstance(sizes, dict) or not all(isinstance(fields, dict) for fields in sizes.values()):
+        raise HeadwiseError(f"{path}: 'sizes' must be a map of names and the fields of each")
+    if size is None and not sizes:
+        return plan
+    chosen = next(iter(sizes)) if size is None else size
+    if chosen not in sizes:
+        known = f"choose from {', '.join(map(str, sizes))}" if sizes else "leave it out"
+        raise HeadwiseError(f"{path}: the plan has no size {chosen!r}: {known}")
+    return {**plan, **sizes[chosen]}
 
 
 def _read_change(text: str) -> tuple[str, Any]:

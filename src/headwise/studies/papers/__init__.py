@@ -1,0 +1,61 @@
+"""Numbers that papers report, to be shown beside those of a study."""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+#: The paper of `ma_tables` and `ma_controls`.
+MA = (
+    "Ma, Zhang, Lou, Wang, Vosoughi (2021): Contributions of Transformer Attention Heads in Multi- and Cross-lingual "
+    "Tasks, tables 2 to 5"
+)
+
+
+@cache
+def ma_tables(task: str, mode: str, source: str) -> dict[str, dict[str, tuple[float, float]]]:
+    """Tables 2 to 4 of Ma et al.: F1 without pruning, and the best F1 on test with up to 12 heads pruned.
+
+    Args:
+        task: `pos`, `ner` or `slots`.
+        mode: `cross` or `multi`.
+        source: The source language.
+
+    Returns:
+        The two numbers by model and target language; empty if the paper has none.
+
+    Example:
+        >>> ma_tables("pos", "cross", "en")["XLM-R"]["zh"]
+        (41.1, 46.18)
+    """
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for row in _rows("ma-2021.tsv"):
+        if (row["task"], row["mode"], row["source"]) == (task, mode, source):
+            found.setdefault(row["model"], {})[row["target"]] = float(row["unpruned"]), float(row["pruned"])
+    return found
+
+
+@cache
+def ma_controls(task: str, mode: str) -> dict[str, tuple[float, float]]:
+    """Table 5 of Ma et al.: differences from the full mBERT with the highest-ranked and with random heads pruned.
+
+    The source language is English, and the number of heads is the best on test for both.
+
+    Args:
+        task: `pos` or `ner`.
+        mode: `cross` or `multi`.
+
+    Example:
+        >>> ma_controls("ner", "cross")["zh"]
+        (-1.74, -2.44)
+    """
+    return {
+        row["target"]: (float(row["highest"]), float(row["random"]))
+        for row in _rows("ma-2021-controls.tsv")
+        if (row["task"], row["mode"]) == (task, mode)
+    }
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
