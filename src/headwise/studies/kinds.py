@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwise.errors import HeadwiseError
+from headwise.studies.compare_models import COMPARE_MODELS
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.parts import MeasuredPart, Part
 from headwise.studies.random_share import RANDOM_SHARE
+from headwise.studies.recovery import RECOVERY
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
@@ -36,10 +38,9 @@ class Kind(Protocol):
         """The finished study of a folder."""
 
 
+_ALL = (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS)
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS)
-}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def run_study(
