@@ -28,7 +28,7 @@ from headwise.tuning.untuned import load_untuned
 def plan(planted: Path) -> RecoveryPlan:
     return RecoveryPlan(
         ScoringPlan(str(planted / "model"), "pos", str(planted / "data"), "en,es,tr"), shares=[0.5], epochs=2,
-        learning_rate=5e-3, resamples=200, entropy_share=0.5, entropy_examples=8, tsne_sentences=10,
+        learning_rate=1e-3, batch_tokens=48, resamples=200, entropy_share=0.5, entropy_examples=8, tsne_sentences=10,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Recovery: how much of the final result one epoch of tuning brings back after pruning, and what it changes.
 
 Section 3, figures 4 and 5 of Budhraja et al. (2021). The metric after one epoch is that of a run of all epochs after
-its first one, with the same learning rates. The entropy of attention and the embeddings of sentences are compared before
-tuning and after one epoch, as in the paper.
+its first one, with the same learning rates. The entropy of attention and the embeddings of sentences are compared
+before tuning and after one epoch, as in the paper.
 """
 
 from collections.abc import Mapping, Sequence
