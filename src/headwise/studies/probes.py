@@ -56,7 +56,8 @@ def sentence_embeddings(model: Any, task: Task, examples: ExampleSet) -> Array:
         task: Its task.
         examples: The examples, as the model reads them: a pair of sentences is one input.
     """
-    heads, found = find_heads(model), {}
+    heads = find_heads(model)
+    found: dict[int, Array] = {}
     encoder = base_model(model).base_model
     engine = LocalEngine(model, heads, MetricGame(task.metric), examples, players_of(heads))
 

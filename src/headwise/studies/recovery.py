@@ -230,7 +230,7 @@ def embed(plan: RecoveryPlan, work: Work) -> Embedded:
 
 def _purity_table(found: Embedded) -> StudyTable:
     places = {name: [at for at, each in enumerate(found.languages) if each == name] for name in found.languages}
-    rows = tuple(
+    rows: tuple[tuple[TableCell, ...], ...] = tuple(
         (language, len(at), *(float(100 * found.purity[stage][at].mean()) for stage in (BEFORE, AFTER)))
         for language, at in places.items()
     )
