@@ -14,6 +14,7 @@ from headwise.scoring import ScoringPlan
 from headwise.studies import find_plan, report_of, run_study
 from headwise.studies.emptied_layers import LAYERS, PAPER_TABLE, LayersPlan, layer_mask
 from headwise.studies.tuned_study import TunedStudy
+from headwise.tasks import Task
 from headwise.tuning import tune
 from headwise.tuning.untuned import load_untuned
 from tests.studies.planted import HEADS, PLANTED
@@ -67,6 +68,7 @@ def test_claims_follow_the_planted_layer(study: TunedStudy) -> None:
 
 def test_a_value_is_that_of_emptying_tuning_and_evaluating(plan: LayersPlan, study: TunedStudy) -> None:
     setting, _ = load_untuned(plan.scoring, "en")
+    assert isinstance(setting.task, Task)
     mask = layer_mask(setting.heads, "odd 2")
     assert mask is not None
     small = shrink(copy.deepcopy(setting.model), mask)
@@ -74,7 +76,7 @@ def test_a_value_is_that_of_emptying_tuning_and_evaluating(plan: LayersPlan, stu
     assert small.bert.encoder.layer[0].attention.self.query.weight.shape[0] == 0
     tuned = tune(small, setting.tokenizer, setting.dataset, setting.task, ("en",), settings=plan.settings(0))
     for language in ("en", "tr"):
-        value = evaluate(tuned.model, tuned.task, setting.dataset.examples(language, "test"), setting.tokenizer).value
+        value = evaluate(tuned.model, setting.task, setting.dataset.examples(language, "test"), setting.tokenizer).value
         assert float(rows(study, "layers-languages")[language]["odd 2"]) == pytest.approx(value)
 
 

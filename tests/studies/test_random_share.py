@@ -18,6 +18,7 @@ from headwise.studies.group_tables import Groups, drop_table, find_groups
 from headwise.studies.random_share import RANDOM_SHARE, RandomSharePlan, claims, random_mask
 from headwise.studies.resampled import Resampled, resample
 from headwise.studies.tuned_study import TunedStudy
+from headwise.tasks import Task
 from headwise.tasks.metrics import Accuracy
 from headwise.tuning import tune
 from headwise.tuning.untuned import load_untuned
@@ -76,13 +77,14 @@ def test_every_head_is_equally_likely(plan: RandomSharePlan) -> None:
 
 def test_a_value_is_the_mean_of_pruned_and_tuned_models(plan: RandomSharePlan, study: TunedStudy) -> None:
     setting, values = setting_of(plan), []
+    assert isinstance(setting.task, Task)
     for draw in range(2):
         mask = random_mask(setting.heads, 50, draw, 0)
         assert mask is not None
         small = shrink(copy.deepcopy(setting.model), mask)
         tuned = tune(small, setting.tokenizer, setting.dataset, setting.task, ("en",), settings=plan.settings(draw))
         values.append(
-            evaluate(tuned.model, tuned.task, setting.dataset.examples("tr", "test"), setting.tokenizer).value
+            evaluate(tuned.model, setting.task, setting.dataset.examples("tr", "test"), setting.tokenizer).value
         )
     row = rows(study, "random-share-languages")["tr"]
     assert float(row["50%"]) == pytest.approx(np.mean(values))

@@ -259,3 +259,14 @@ def test_cut_gated_and_adapted_models_are_tuned_alike(tokenizer: Any) -> None:
     frozen = adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight.clone()
     assert train_model(adapted, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, learning_rate=2e-2)).best_value > 60
     assert torch.equal(adapted.get_base_model().bert.encoder.layer[0].intermediate.dense.weight, frozen)
+
+
+def test_a_run_can_stop_early_on_the_schedule_of_all_epochs(tokenizer: Any) -> None:
+    whole, stopped, short = build(), build(), build()
+    history = train_model(whole, TASK, TRAIN, DEV, tokenizer, SETTINGS).history
+    found = train_model(stopped, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, stop_after=2))
+    assert found.history == history[:2]
+    other = train_model(short, TASK, TRAIN, DEV, tokenizer, replace(SETTINGS, epochs=2)).history
+    assert other != history[:2], "a run of two epochs has other learning rates"
+    with pytest.raises(HeadwiseError, match="stop_after"):
+        replace(SETTINGS, stop_after=5)

@@ -114,7 +114,7 @@ def value_table(name: str, found: Resampled, metric: str) -> StudyTable:
     """The metric of every language under every condition, with the standard deviation over draws."""
     several = found.values.shape[-1] > 1
     spreads = found.values.std(-1, ddof=1) if several else np.zeros(found.mean.shape)
-    rows = tuple(
+    rows: tuple[tuple[TableCell, ...], ...] = tuple(
         (
             language,
             *(Figure(float(value), spread=float(spread) if several else None)

@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 from headwise.engine import EngineFactory, LocalEngine
 from headwise.errors import HeadwiseError
+from headwise.studies.compare_models import COMPARE_MODELS
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.parts import MeasuredPart, Part
 from headwise.studies.prune_then_tune import PRUNE_THEN_TUNE
 from headwise.studies.random_share import RANDOM_SHARE
+from headwise.studies.recovery import RECOVERY
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
 from headwise.studies.targeted import TARGETED
@@ -44,10 +46,11 @@ class Kind(Protocol):
         """The finished study of a folder."""
 
 
+_ALL = (
+    TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE, RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS
+)  # fmt: skip
 #: All kinds by name.
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind for kind in (TARGETED, ITERATIVE, STABILITY, CORRELATES, RANDOM_SHARE, LAYERS, PRUNE_THEN_TUNE)
-}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def run_study(

@@ -81,7 +81,9 @@ def resample(
         resamples: Number of resamples.
         seed: Seed of the resamples; the same seed and ids give the same resamples.
     """
-    languages, conditions, draws = (tuple(dict.fromkeys(key[place] for key in measured)) for place in range(3))
+    languages = tuple(dict.fromkeys(language for language, _, _ in measured))
+    conditions = tuple(dict.fromkeys(condition for _, condition, _ in measured))
+    draws = tuple(dict.fromkeys(draw for _, _, draw in measured))
     shape, value = (len(conditions), len(draws)), cast(Callable[[Array], Array], metric.value)
     values = np.zeros((len(languages), *shape))
     drawn = np.zeros((resamples, len(languages), *shape))
