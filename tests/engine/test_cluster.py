@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headwise import gated
-from headwise.engine import EngineCost, EngineSettings, LocalEngine
+from headwise.data.examples import ChoiceExample
+from headwise.engine import EngineCost, EngineSettings, LocalEngine, encode_examples
 from headwise.engine.cluster import Cluster, ClusterSettings
 from headwise.engine.dispatch import Failure
 from headwise.engine.shipping import ship_model, unship_model
@@ -26,10 +27,12 @@ from headwise.masks import HeadMask
 from headwise.methods import Budget, find_method, run_method
 from headwise.runs import open_run, read_run
 from headwise.scoring import RefinementPlan, refine_mask
+from headwise.tasks.choices import MultipleChoice
 from tests.engine.clusters import FakeCluster
 from tests.engine.worlds import make_examples, random_rows
 from tests.families import BY_NAME
 from tests.methods.worlds import tiny_problem
+from tests.pieces import one_token_a_word
 
 SETTINGS = EngineSettings(token_budget=48)  # many batches
 
@@ -71,6 +74,19 @@ def test_any_number_of_workers_returns_the_bits_of_the_engine_in_this_process(fa
     assert torch.equal(slopes.gradients, gradients.gradients)
     assert torch.equal(slopes.values, gradients.values)
     assert torch.equal(flips.flipped, flipped.flipped)
+
+
+def test_choices_are_computed_by_workers_too() -> None:
+    task, words = MultipleChoice("bytes", window=40), one_token_a_word()
+    examples = [ChoiceExample(str(n), f"w{n} w{n + 3}", (f"w{n + 9} w4", f"w{n + 2}"), n % 2) for n in range(2, 7)]
+    model = BY_NAME["llama"].build()
+    local = LocalEngine(model, None, ProbabilityGame(), encode_examples(task, examples, words))
+    on, index = random_rows(local, 12)
+    with FakeCluster(2) as cluster:
+        engine = on_cluster(cluster, local)
+        assert torch.equal(engine.values(on, index).values, local.values(on, index).values)
+        assert torch.equal(engine.gradients(on, index).gradients, local.gradients(on, index).gradients)
+        assert cluster.simulated.time > 0, "the workers computed"
 
 
 def test_heads_that_are_always_off_are_left_out_by_workers_too(monkeypatch: pytest.MonkeyPatch) -> None:

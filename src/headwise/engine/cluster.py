@@ -215,6 +215,12 @@ class ClusterEngine(LocalEngine):
             EngineParts(self.heads, game, self.examples, self.players, self.settings, self.baseline)
         )
 
+    def _of(self, game: Game, examples: ExampleSet) -> "ClusterEngine":
+        """The same engine for another game and other examples."""
+        return ClusterEngine(
+            self._cluster, self.model, self.heads, game, examples, self.players, self.settings, self.baseline
+        )
+
     def _answers(self, jobs: Iterable[PackJob]) -> Iterator[PackAnswer]:
         """The answers to batches, in their order."""
         sent: dict[int, PackJob] = {}

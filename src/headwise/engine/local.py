@@ -341,16 +341,11 @@ class LocalEngine:
         """Values multiple choice by the likelihoods of sequences; None for examples that are single sequences."""
         if not self.examples.choices or isinstance(self.game, GenerationGame):
             return None
-        inner = LocalEngine(
-            self.model,
-            self.heads,
-            SequenceLikelihoodGame(),
-            self.examples.sequences,
-            self.players,
-            self.settings,
-            self.baseline,
-        )
-        return ChoiceEngine(inner, self.game, self.examples)
+        return ChoiceEngine(self._of(SequenceLikelihoodGame(), self.examples.sequences), self.game, self.examples)
+
+    def _of(self, game: Game, examples: ExampleSet) -> "LocalEngine":
+        """The same engine for another game and other examples."""
+        return LocalEngine(self.model, self.heads, game, examples, self.players, self.settings, self.baseline)
 
     @property
     def _device(self) -> torch.device:

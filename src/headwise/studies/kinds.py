@@ -105,7 +105,7 @@ def _kind_of(plan: Any) -> Kind:
     return kind
 
 
-def _grid_kind(kind: Kind, options: str) -> GridKind[Any, Any, Any]:
+def _grid_kind(kind: Kind, options: str) -> GridKind[Any, Any, Study]:
     if not isinstance(kind, GridKind):
         raise HeadwiseError(f"a study of the kind {kind.name!r} measures no cells: leave out {options}")
     return kind
