@@ -80,7 +80,7 @@ def score(files: tuple[Path, Path], out: Path, *options: str) -> list[str]:
     model, data = files
     return [
         *(sys.executable, "-m", "headwise", "score", str(model), "--task", "pos", "--data", str(data)),
-        *("--languages", "en,sw", "--budget", "3000", "--out", str(out), *options),
+        *("--languages", "en,sw", "--budget", "12000", "--error-rate", "1e-12", "--out", str(out), *options),
     ]
 
 
