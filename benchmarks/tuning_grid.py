@@ -91,7 +91,8 @@ def run_alone(number: int, quick: bool, folder: Path) -> tuple[Array, float]:
 def compare(quick: bool, folder: Path) -> Compared:
     """Measure the cells in a grid and alone, in turn."""
     setting, classifier = load()
-    cells, found, alone = cells_of(setting.heads, quick), {}, 0.0
+    cells, alone = cells_of(setting.heads, quick), 0.0
+    found: dict[Cell, Array] = {}
     with open_run(folder / "grid", {"seed": 0}) as run:
         grid = Grid(setting, run.journal, folder / "grid", classifier)
         for number, cell in enumerate(cells):
