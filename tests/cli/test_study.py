@@ -120,7 +120,7 @@ def test_a_failed_first_attempt_can_be_repeated_with_other_options(
     [
         ({"model": None}, "'model' must be text"),
         ({"task": 3}, "'task' must be text, not 3"),
-        ({"study": "nosuch"}, "'study' is one of targeted, iterative, stability, correlates, not 'nosuch'"),
+        ({"study": "nosuch"}, "'study' is one of targeted, iterative, stability, correlates, prune-then-tune"),
         ({"languages": 5}, "'languages' must be a list of codes, not 5"),
         ({"options": 5}, "'options' must be a map"),
         ({"budget": ...}, "has no 'budget'"),

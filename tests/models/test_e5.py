@@ -43,6 +43,7 @@ def test_embeddings_equal_those_of_the_package() -> None:
     assert cosine.min() > 0.999
 
 
+@pytest.mark.slow
 def test_parallel_sentences_find_each_other() -> None:
     english = embed(SENTENCES["en"])
     for language, texts in SENTENCES.items():

@@ -57,7 +57,7 @@ class TrainingSet:
         """The metric of the task on the dev examples, or the mean log-likelihood per token; higher is better."""
         if isinstance(self.task, Task):
             return evaluate_encoded(model, self.task, self.dev).value
-        log, _, tokens = sum_gold(model, self.task, self.dev.encoded, self.pad_id).sum(0)
+        log, _, tokens, _ = sum_gold(model, self.task, self.dev.encoded, self.pad_id).sum(0)
         return float(log / tokens)
 
     @cached_property
