@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from benchmarks.options import default_out, mask_parser
 from benchmarks.scorers import Bench
 from benchmarks.shapley import numbers
 from headwise import HeadMask, HeadwiseError
@@ -52,25 +53,15 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--quick", action="store_true", help="one language, few penalties and examples: under 2 minutes"
-    )
-    parser.add_argument("--data", default="phrasebook")
-    parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--seeds", default="0,1")
+    parser = mask_parser(__doc__, "l0-path", "zh,tr", 2400)
     parser.add_argument("--lams", default=LAMS, help="weights of the penalty, in ascending order")
     parser.add_argument("--epochs", type=int, default=8, help="number of passes over dev data for each penalty")
-    parser.add_argument("--budget", type=float, default=2400, help="maximum number of units of a ranking")
-    parser.add_argument("--limit", type=int, help="maximum number of dev sentences per language")
-    parser.add_argument("--limit-test", type=int, help="maximum number of test sentences per language")
-    parser.add_argument("--out", type=Path, help="run folder (default: runs/l0-path, or runs/l0-path-quick)")
     options = parser.parse_args()
     if options.quick:
         options.languages, options.seeds, options.lams, options.epochs = "tr", "0", "0.001,0.03", 4
         options.budget, options.limit, options.limit_test = 300, 32, 24
-    options.out = options.out or Path("runs/l0-path-quick" if options.quick else "runs/l0-path")
-    options.lams, options.seeds, options.bfloat16 = numbers(options.lams, float), numbers(options.seeds, int), False
+    options.out, options.seeds = default_out(options, "l0-path"), numbers(options.seeds, int)
+    options.lams = numbers(options.lams, float)
     return options
 
 

@@ -12,11 +12,11 @@ test data by the paired bootstrap. Results are stored in `--out`, so the same co
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from benchmarks.options import default_out, mask_parser
 from benchmarks.scorers import Bench
 from benchmarks.shapley import numbers
 from headwise import HeadMask, HeadScores, HeadwiseError
@@ -52,20 +52,11 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one language, few units and examples: under 2 minutes")
-    parser.add_argument("--data", default="phrasebook")
-    parser.add_argument("--languages", default="zh,tr,ar,th,ja,sw")
-    parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--budget", type=float, default=4000, help="maximum number of units per language and baseline")
-    parser.add_argument("--limit", type=int, help="maximum number of dev sentences per language")
-    parser.add_argument("--limit-test", type=int, help="maximum number of test sentences per language")
-    parser.add_argument("--out", type=Path, help="run folder (default: runs/mean-ablation, or the same with -quick)")
+    parser = mask_parser(__doc__, "mean-ablation", "zh,tr,ar,th,ja,sw", 4000)
     options = parser.parse_args()
     if options.quick:
         options.languages, options.seeds, options.budget, options.limit_test = "sw", "0", 600, 40
-    options.out = options.out or Path("runs/mean-ablation-quick" if options.quick else "runs/mean-ablation")
-    options.seeds, options.bfloat16 = numbers(options.seeds, int), False
+    options.out, options.seeds = default_out(options, "mean-ablation"), numbers(options.seeds, int)
     return options
 
 

@@ -17,11 +17,11 @@ import argparse
 import copy
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from benchmarks.options import default_out, mask_parser
 from benchmarks.scorers import Bench
 from benchmarks.shapley import numbers
 from headwise import HeadMask, HeadScores, HeadwiseError, shrink
@@ -61,22 +61,13 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one language and share, few examples: under 2 minutes")
-    parser.add_argument("--data", default="phrasebook")
-    parser.add_argument("--languages", default="zh,tr")
-    parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--budget", type=float, default=2400, help="maximum number of units of the ranking")
-    parser.add_argument("--limit", type=int, help="maximum number of dev sentences per language")
-    parser.add_argument("--limit-test", type=int, help="maximum number of test sentences per language")
-    parser.add_argument("--out", type=Path, help="run folder (default: runs/repair, or runs/repair-quick)")
+    parser = mask_parser(__doc__, "repair", "zh,tr", 2400)
     options = parser.parse_args()
-    options.shares, options.bfloat16 = SHARES, False
+    options.shares = SHARES
     if options.quick:
         options.languages, options.seeds, options.shares = "tr", "0", (0.5,)
         options.budget, options.limit, options.limit_test = 300, 40, 40
-    options.out = options.out or Path("runs/repair-quick" if options.quick else "runs/repair")
-    options.seeds = numbers(options.seeds, int)
+    options.out, options.seeds = default_out(options, "repair"), numbers(options.seeds, int)
     return options
 
 
