@@ -171,11 +171,12 @@ def prune_command(
     kind = kind or (ExportKind.shrunk if chosen.off else ExportKind.folded)
     tokenizer, repaired = load_tokenizer(choice.model, trust_remote_code), []
 
-    def refit(pruned: Any) -> None:
+    def refit(pruned: Any) -> bool:
         from headwise.scoring.repair import examples_of_run, repair_model
 
         setting, examples = examples_of_run(model, str(language), loaded, tokenizer)
         repaired.append(repair_model(pruned, setting, examples, str(language)))
+        return repaired[-1].kept
 
     found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
     _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)

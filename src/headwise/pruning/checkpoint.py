@@ -38,6 +38,7 @@ def save_pruned(
     tokenizer: Any = None,
     languages: str | Sequence[str] = (),
     overwrite: bool = False,
+    changes: Sequence[str] = (),
 ) -> None:
     """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
 
@@ -49,6 +50,7 @@ def save_pruned(
         tokenizer: Any object with `save_pretrained`.
         languages: Languages that the model was pruned for, for the card.
         overwrite: Replace the contents of the folder.
+        changes: Other changes to the weights, a sentence each, for the card.
     """
     base = base_model(_merged(model))
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
@@ -79,7 +81,7 @@ def save_pruned(
             "sha256": _sha256(draft / WEIGHTS),
         }
         write_json(draft / MANIFEST, manifest)
-        write_card(draft, config, heads, removed_heads(base.config), languages)
+        write_card(draft, config, heads, removed_heads(base.config), languages, tuple(changes))
 
 
 def load_pruned(
