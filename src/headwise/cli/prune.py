@@ -11,7 +11,7 @@ from headwise.cli.options import AsJson, ClusterAddress, Seed, TrustRemoteCode, 
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.errors import HeadwiseError
-from headwise.files import check_target
+from headwise.outputs import check_target
 from headwise.pruning.kinds import ExportKind
 from headwise.support.display import shorten
 
@@ -138,7 +138,7 @@ def prune_command(
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a pruned model.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -150,6 +150,7 @@ def prune_command(
     from headwise.means import MeanOutputs
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
+    from headwise.pruning.checkpoint import PRUNED
     from headwise.scoring.choose import choose_mask
 
     flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
@@ -163,7 +164,7 @@ def prune_command(
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
     kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
-    check_target(out, kept, overwrite)
+    check_target(out, kept, PRUNED, overwrite)
     loaded = load_model(choice.model, trust_remote_code)
     heads = find_heads(loaded)
     chosen = choice.mask.moved_to(heads) if other_weights else choice.mask

@@ -157,7 +157,7 @@ def tune_command(
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random draws.")] = 0,
     device: Device = "auto",
     dtype: Dtype = "float32",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a tuned model.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:

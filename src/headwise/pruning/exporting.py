@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 
 from headwise.errors import HeadwiseError
-from headwise.files import new_folder
 from headwise.means import MeanOutputs
-from headwise.pruning.checkpoint import save_pruned
+from headwise.outputs import output_folder
+from headwise.pruning.checkpoint import PRUNED, save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
 from headwise.soft_masks import AnyMask, SoftMask
@@ -53,7 +53,7 @@ def export(
         out: The folder, new or empty.
         kind: `mask` writes only the mask, `folded` a checkpoint of the same shape with output weights multiplied
             by the gates of the mask (0 for removed heads), `shrunk` a smaller checkpoint for `load_pruned`.
-        overwrite: Replace the contents of the folder.
+        overwrite: Replace a pruned model.
         baseline: Mean outputs that replace the removed heads; `mask` writes them to `means.safetensors`.
         repair: Called with the pruned model before it is written; returns whether it changed the weights. The model
             itself is then not changed.
@@ -90,7 +90,7 @@ def export(
         case ExportKind.folded:
             _save_folded(model, tokenizer, folder, overwrite)
         case ExportKind.mask:
-            with new_folder(folder, overwrite) as draft:
+            with output_folder(folder, PRUNED, overwrite) as draft:
                 mask.save(draft / "mask.json")
                 if baseline is not None:
                     baseline.save(draft / "means.safetensors")
@@ -114,7 +114,7 @@ def _changes(mask: AnyMask, means: bool, repaired: bool) -> list[str]:
 
 
 def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
-    with new_folder(out, overwrite) as draft:
+    with output_folder(out, PRUNED, overwrite) as draft:
         try:
             model.save_pretrained(draft)
         except OSError as error:
