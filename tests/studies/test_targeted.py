@@ -292,7 +292,7 @@ def test_fields_of_a_plan_can_be_changed() -> None:
         ("budget", "budget: a change is FIELD=VALUE"),
         ("=3", "=3: a change is FIELD=VALUE"),
         ("study=curves", "study=curves: a change is FIELD=VALUE"),
-        ("options={", "options={: not YAML after '='"),
+        ("options={", "options={, line 1: not YAML"),
         ("colour=red", "^--set colour=red: unknown field 'colour': choose from .*budget"),
         ("budget=much", "^--set budget=much: 'budget' must be a number, not 'much'"),
         ("languages=", "^--set languages=: 'languages' must be text, not None"),
