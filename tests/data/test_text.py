@@ -91,7 +91,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_named(
     monkeypatch.setattr("headwise.data.text._UNPACKED", 100_000)
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(gzip.compress(content, 9))
-    with pytest.raises(HeadwiseError, match="bomb.*more than 100 times its size"):
+    with pytest.raises(HeadwiseError, match=r"bomb.*more than 100 times its size"):
         for _ in read_lines(path):
             pass
 
