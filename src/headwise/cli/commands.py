@@ -155,6 +155,9 @@ def _list_runs(as_json: bool) -> None:
         for folder, cells in ((folder, [config.get(name, "") for name in columns]) for folder, config in found.items())
     )
     print_table("runs", ("run", *columns), rows)
+    for config in found.values():
+        if "error" in config:
+            typer.echo(f"headwise: {config['error']}", err=True)
 
 
 def _site_rows(found: "HeadMap") -> list[dict[str, Any]]:

@@ -63,9 +63,20 @@ def read_json_object(path: FilePath, number: int, line: str) -> dict[str, Any]:
         raise HeadwiseError(f"{path}, line {number}: not JSON ({error.msg}): give one object per line") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
         raise HeadwiseError(f"{path}, line {number}: JSON too deep or with too large numbers: drop the line") from None
+    if "\\ud" in line.lower() and _has_lone_surrogate(found):
+        raise HeadwiseError(f"{path}, line {number}: a \\u escape that is half a character: correct the line")
     if not isinstance(found, dict):
         raise HeadwiseError(f"{path}, line {number}: a JSON {type(found).__name__}, not an object: write {{...}}")
     return found
+
+
+def _has_lone_surrogate(found: Any) -> bool:
+    """Whether JSON data have text that is not valid Unicode."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def read_blocks(path: FilePath) -> Iterator[list[tuple[int, str]]]:

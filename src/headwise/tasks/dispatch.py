@@ -7,7 +7,7 @@ from typing import Any, cast
 from headwise.data.columns import is_iob
 from headwise.data.task_names import CAUSAL_TASKS, CHOICE_TASKS
 from headwise.errors import HeadwiseError
-from headwise.heads import find_heads
+from headwise.heads import base_model, find_heads
 from headwise.tasks.causal import LanguageTask
 from headwise.tasks.choices import MultipleChoice, Normalise
 from headwise.tasks.continuation import ContinuationTask
@@ -98,6 +98,9 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
             f"the model's classifier has {len(labels)} labels ({', '.join(labels[:4])} …), not those of {name}: "
             f"tune it first (headwise tune … --task {name})"
         )
+    bare = base_model(model)
+    if getattr(bare, "base_model", None) is bare:  # transformers: a model without a head is its own base model
+        raise _wrong_kind(model, name, f"a model with a classifier: tune it first (headwise tune … --task {name})")
     return fit_to(found.with_labels(labels), model)
 
 
