@@ -161,7 +161,7 @@ def test_keys_do_not_depend_on_what_does_not_matter(setting: Setting, tmp_path: 
     same = [
         dataclasses.replace(cell, mask=named, series="other"),
         dataclasses.replace(cell, tuning=CellTuning(("en", "en"), dataclasses.replace(SETTINGS, patience=3))),
-        dataclasses.replace(cell, tuning=CellTuning(("en",), SETTINGS, 0.5, whole=("en",))),
+        dataclasses.replace(cell, tuning=CellTuning(("en",), SETTINGS, 0.5, own=(("en", 1.0),))),
         dataclasses.replace(cell, limit=10**6),
     ]
     other = [

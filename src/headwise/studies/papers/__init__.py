@@ -5,11 +5,12 @@ from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
-#: The paper of `ma_tables` and `ma_controls`.
-MA = (
+#: The paper of `ma_tables`, `ma_controls` and `ma_sources`.
+MA_PAPER = (
     "Ma, Zhang, Lou, Wang, Vosoughi (2021): Contributions of Transformer Attention Heads in Multi- and Cross-lingual "
-    "Tasks, tables 2 to 5"
+    "Tasks"
 )
+MA = f"{MA_PAPER}, tables 2 to 5"
 
 
 @cache
@@ -54,6 +55,26 @@ def ma_controls(task: str, mode: str) -> dict[str, tuple[float, float]]:
         for row in _rows("ma-2021-controls.tsv")
         if (row["task"], row["mode"]) == (task, mode)
     }
+
+
+@cache
+def ma_sources(task: str) -> dict[str, dict[str, float]]:
+    """Table 6 of Ma et al.: F1 of mBERT tuned on four source languages and tested on a fifth one.
+
+    Args:
+        task: `pos` or `ner`.
+
+    Returns:
+        The numbers by target language and ranking (`unpruned`, `MD`, `SD`, `EC`); the numbers of heads are the best on
+        test. Empty if the paper has none.
+
+    Example:
+        >>> ma_sources("ner")["ar"]
+        {'unpruned': 35.9, 'MD': 40.78, 'SD': 41.53, 'EC': 40.78}
+    """
+    names = ("unpruned", "MD", "SD", "EC")
+    rows = (row for row in _rows("ma-2021-sources.tsv") if row["task"] == task)
+    return {row["target"]: {name: float(row[name]) for name in names} for row in rows}
 
 
 def _rows(name: str) -> list[dict[str, str]]:
