@@ -25,10 +25,10 @@ from tests.studies.tables import read_rows
 
 @pytest.fixture(scope="module")
 def plan(planted: Path) -> LowResourcePlan:
-    """Eight of twelve heads do nothing; without ten heads, some that are needed are missing."""
+    """A random order in which two heads can go, and all heads that matter are among the first eight."""
     return LowResourcePlan(
-        ScoringPlan(str(planted / "model"), "pos", str(planted / "data"), "es,tr", method="leave-one-out"),
-        counts=[8, 11], shares=[0.25, 0.5], draws=2, epochs=1, learning_rate=1e-4, resamples=200,
+        ScoringPlan(str(planted / "model"), "pos", str(planted / "data"), "es,tr", method="random", seed=2),
+        counts=[2, 8], shares=[0.25, 0.5], draws=2, epochs=1, learning_rate=1e-4, resamples=200,
     )  # fmt: skip
 
 
@@ -53,24 +53,25 @@ def test_shares_are_nested_seeded_and_of_the_target_alone(plan: LowResourcePlan)
 
 
 def test_dev_chooses_the_number_of_heads_that_does_not_hurt(study: TunedStudy) -> None:
-    assert {name.split(".")[1] for name in study.scores["en"].ranked()[-4:]} == {str(PLANTED)}
+    matter = [name.split(".")[1] == str(PLANTED) for name in study.scores["en"].ranked()]
+    assert sum(matter[:2]) < 4 == sum(matter[:8]), "with another seed this would test nothing"
     rows = read_rows(study.folder, "low-resource")
     assert [(row["target"], row["data"]) for row in rows] == [
         ("es", "25%"), ("es", "50%"), ("tr", "25%"), ("tr", "50%"), ("mean gain", "25%"), ("mean gain", "50%"),
     ]  # fmt: skip
     for row in rows[:4]:
         assert float(row["unpruned"]) > 95
-        assert row["off"] == "8.0"
+        assert row["off"] == "2.0"
         assert float(row["best on dev"]) > 95
     for row in read_rows(study.folder, "models"):
-        assert (float(row["test"]) < 90) == (row["off"] == "11"), "three of the four planted heads are missing"
+        assert (float(row["test"]) < 90) == (row["off"] == "8")
 
 
 def test_a_value_is_the_mean_of_the_draws(study: TunedStudy) -> None:
     models = read_rows(study.folder, "models")
     assert len(models) == 2 * 2 * 2 * 3
     [row] = [row for row in read_rows(study.folder, "low-resource") if (row["target"], row["data"]) == ("tr", "25%")]
-    for column, condition, off in (("unpruned", "25% unpruned", "0"), ("best on dev", "25% pruned", "8")):
+    for column, condition, off in (("unpruned", "25% unpruned", "0"), ("best on dev", "25% pruned", "2")):
         values = [
             float(each["test"]) for each in models
             if (each["target"], each["condition"], each["off"]) == ("tr", condition, off)
@@ -117,7 +118,7 @@ def test_claims_follow_the_numbers() -> None:
     assert verdicts(lambda percent: 10 - percent / 20) == ["yes", "yes", "yes"]
     assert verdicts(lambda percent: -10 + -percent / 10) == ["no", "yes", "no"]
     assert verdicts(lambda percent: -5 + percent / 10)[1] == "no"
-    assert verdicts(lambda _: 0.0, slope=1.0)[2] == "no", "20% less data cost 20 points"
+    assert verdicts(lambda _: 0.0, slope=0.4)[2] == "no", "20% less data cost 8 points"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 from headwise.errors import FieldError, require_whole
 from headwise.masks import HeadMask
 from headwise.methods import METHODS
+from headwise.report import SIGNIFICANT
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING
 from headwise.studies.cells import Cell
@@ -209,8 +210,9 @@ def _table(plan: RankThenTunePlan, trials: Trials, tuned: Resampled, masked: Res
         f"Means over {len(found.languages)} languages ({', '.join(found.languages)}) and draws. off: heads removed "
         "from the best model on dev. best on test is chosen on the data that it is measured on. mean over counts: over "
         f"all numbers of heads ({', '.join(map(str, plan.counts))}); gain: that minus unpruned. mean without tuning: the "
-        f"tuned whole model with the same heads turned off. + and - mark a difference from {main} (paired bootstrap)."
-    )  # fmt: skip
+        "tuned whole model with the same heads turned off. "
+        f"+ and - mark differences from {main} (P < {SIGNIFICANT}, paired bootstrap)."
+    )
     title = f"heads ranked by several methods on {the_source(plan)}, removed, then tuned"
     return StudyTable(NAME, title, columns, tuple(rows), note)
 
