@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headwise.studies.grid import Cell, Grid
     from headwise.studies.iterative import IterativePlan, IterativeStudy
     from headwise.studies.kinds import KINDS, Kind, run_part, run_study
+    from headwise.studies.l0_path import L0PathPlan
     from headwise.studies.low_resource import LowResourcePlan
     from headwise.studies.multi_source import MultiSourcePlan
     from headwise.studies.page import load_study, report_of
@@ -39,6 +40,7 @@ else:
             "grid": ("Cell", "Grid"),
             "iterative": ("IterativePlan", "IterativeStudy"),
             "kinds": ("KINDS", "Kind", "run_part", "run_study"),
+            "l0_path": ("L0PathPlan",),
             "low_resource": ("LowResourcePlan",),
             "multi_source": ("MultiSourcePlan",),
             "page": ("load_study", "report_of"),
@@ -72,6 +74,7 @@ __all__ = [
     "IterativePlan",
     "IterativeStudy",
     "Kind",
+    "L0PathPlan",
     "LanguageOutcome",
     "LanguageStability",
     "LayersPlan",

@@ -11,6 +11,7 @@ from headwise.studies.compare_models import COMPARE_MODELS
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
+from headwise.studies.l0_path import L0_PATH
 from headwise.studies.low_resource import LOW_RESOURCE
 from headwise.studies.multi_source import MULTI_SOURCE
 from headwise.studies.parts import MeasuredPart, Part
@@ -51,7 +52,7 @@ class Kind(Protocol):
 
 _ALL = (
     TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE, MULTI_SOURCE, LOW_RESOURCE, RANK_THEN_TUNE,
-    RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS,
+    RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS, L0_PATH
 )  # fmt: skip
 #: All kinds by name.
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
