@@ -14,7 +14,6 @@ from headwise.studies.plots import CloudPlot, CurvePlot, Plot, save_plots
 
 @dataclasses.dataclass
 class Sample:
-    metric: str
     drawn: tuple[Plot, ...]
 
     def plots(self) -> tuple[Plot, ...]:
@@ -30,8 +29,10 @@ def sample() -> Sample:
     empty = Curve("German", "nothing", (), ())
     cloud = Cloud("before tuning", {"en": ((0.0, 1.0), (1.0, 1.0)), "zh": ((2.0, 0.5),)})
     return Sample(
-        "accuracy",
-        (CurvePlot("Pruned, then tuned", "", (*curves, empty), "heads removed"), CloudPlot("Sentences", "", (cloud,))),
+        (
+            CurvePlot("Pruned, then tuned", "Accuracy (%) on test data.", (*curves, empty), "heads removed"),
+            CloudPlot("Sentences", "", (cloud,)),
+        ),
     )
 
 
@@ -45,7 +46,16 @@ def test_every_plot_is_written_twice_with_its_labels(files: tuple[Path, ...]) ->
         "pruned-then-tuned.svg", "pruned-then-tuned.png", "sentences.svg", "sentences.png",
     ]  # fmt: skip
     text = files[0].read_text()
-    for word in ("German", "Arabic", "Chinese", "Urdu", "lowest", "random", "heads removed", "accuracy (%)"):
+    for word in (
+        "German",
+        "Arabic",
+        "Chinese",
+        "Urdu",
+        "lowest",
+        "random",
+        "heads removed",
+        "Accuracy (%) on test data.",
+    ):
         assert f">{word}<" in text
     assert "nothing" not in text
     assert all(colour in text for colour in LINES_LIGHT[:2])
@@ -64,6 +74,6 @@ def test_a_study_without_plots_needs_no_matplotlib(tmp_path: Path, monkeypatch: 
         raise MissingPackageError("drawing plots needs the package matplotlib: pip install 'headwise[plots]'")
 
     monkeypatch.setattr("headwise.studies.plots.require", missing)
-    assert save_plots(Sample("accuracy", ()), tmp_path) == ()
+    assert save_plots(Sample(()), tmp_path) == ()
     with pytest.raises(MissingPackageError, match="plots"):
         save_plots(sample(), tmp_path)

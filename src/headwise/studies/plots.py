@@ -1,6 +1,7 @@
 """Plots of studies: data that sections of the report show, and that matplotlib draws as SVG and PNG files."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ _DASHES = ("-", "--", "-.", ":")
 _MARKERS = "os^Dv*X"
 #: The maximum number of plots side by side, and the width and the height of each, in inches.
 _ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.6
+#: Number of letters of the text above the plots in the width of one plot.
+_LETTERS = 60
 #: Settings that make files depend on the data alone: labels as text, and ids that are not random.
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "headwise", "font.size": 8}
 
@@ -66,10 +69,6 @@ Plot = CurvePlot | CloudPlot
 class PlottedStudy(Protocol):
     """A study with plots."""
 
-    @property
-    def metric(self) -> str:
-        """The metric's name."""
-
     def plots(self) -> tuple[Plot, ...]:
         """The plots."""
 
@@ -95,7 +94,7 @@ def save_plots(study: PlottedStudy, folder: Path) -> tuple[Path, ...]:
     with matplotlib.rc_context(_SETTINGS):
         for plot in plots:
             figure = figures.Figure(layout="constrained")
-            _draw(figure, plot, study.metric)
+            _draw(figure, plot)
             stem = re.sub(r"[^a-z0-9]+", "-", plot.title.lower()).strip("-")
             for ending, about in ((".svg", {"Date": None}), (".png", {"Software": None})):
                 files.append(folder / f"{stem}{ending}")
@@ -103,8 +102,8 @@ def save_plots(study: PlottedStudy, folder: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _draw(figure: Any, plot: Plot, metric: str) -> None:
-    """Draw all panels of a plot, with one legend."""
+def _draw(figure: Any, plot: Plot) -> None:
+    """Draw all panels of a plot, with its text above and one legend below."""
     if isinstance(plot, CurvePlot):
         drawn = [curve for curve in plot.curves if curve.removed]
         panels = list(dict.fromkeys(curve.language for curve in drawn))
@@ -115,7 +114,7 @@ def _draw(figure: Any, plot: Plot, metric: str) -> None:
     columns = min(_ACROSS, max(len(panels), 1))
     rows = max(-(-len(panels) // columns), 1)
     figure.set_size_inches(_WIDTH * columns, _HEIGHT * rows + 0.8)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=isinstance(plot, CurvePlot)).ravel()
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, axis in zip(panels, axes, strict=False):
         axis.set_title(panel)
         if isinstance(plot, CurvePlot):
@@ -126,9 +125,7 @@ def _draw(figure: Any, plot: Plot, metric: str) -> None:
             _draw_cloud(axis, cloud, names)
     for axis in axes[len(panels) :]:
         axis.remove()
-    if isinstance(plot, CurvePlot):
-        figure.supylabel(f"{metric} (%)")
-    figure.suptitle(plot.title)
+    figure.suptitle("\n".join([plot.title, *textwrap.wrap(plot.text, _LETTERS * columns)]))
     lines = {line.get_label(): line for axis in axes[: len(panels)] for line in axis.get_lines()}
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=min(len(names), 4))
 
@@ -142,6 +139,7 @@ def _draw_curves(axis: Any, curves: Sequence[Curve], names: Sequence[str]) -> No
         if curve.low:
             axis.fill_between(curve.removed, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
     axis.grid(alpha=0.3)
+    axis.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _draw_cloud(axis: Any, cloud: Cloud, names: Sequence[str]) -> None:

@@ -57,6 +57,7 @@ class PruneThenTunePlan:
         learning_rate: Peak learning rate.
         batch_tokens: Number of tokens in a batch.
         train_embeddings: Train the embeddings too.
+        lora_rank: Train LoRA adapters of this rank instead of all weights (see `TuningSettings`); 0 for all weights.
         share: Share of the training examples of each language.
         test_split: The split that results are measured on.
         limit_test: The maximum number of test examples of each language, the first ones; None for all.
@@ -77,6 +78,7 @@ class PruneThenTunePlan:
     learning_rate: float = 5e-5
     batch_tokens: int = 1024
     train_embeddings: bool = False
+    lora_rank: int = 0
     share: float = 1.0
     test_split: str = "test"
     limit_test: int | None = None
@@ -106,6 +108,7 @@ class PruneThenTunePlan:
             freeze_embeddings=not self.train_embeddings,
             bfloat16=self.scoring.bfloat16,
             seed=self.scoring.seed,
+            lora_rank=self.lora_rank,
         )
         return CellTuning(languages, settings, self.share)
 

@@ -209,8 +209,8 @@ def _table(plan: RankThenTunePlan, trials: Trials, tuned: Resampled, masked: Res
     note = (
         f"Means over {len(found.languages)} languages ({', '.join(found.languages)}) and draws. off: heads removed "
         "from the best model on dev. best on test is chosen on the data that it is measured on. mean over counts: over "
-        f"all numbers of heads ({', '.join(map(str, plan.counts))}); gain: that minus unpruned. mean without tuning: "
-        "the tuned whole model with the same heads turned off. "
+        f"all numbers of heads ({', '.join(map(str, plan.counts))}); gain: that minus unpruned. "
+        "mean without tuning: the tuned whole model with the same heads turned off. "
         f"+ and - mark differences from {main} (P < {SIGNIFICANT}, paired bootstrap)."
     )
     title = f"heads ranked by several methods on {the_source(plan)}, removed, then tuned"

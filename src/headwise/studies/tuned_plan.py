@@ -35,6 +35,7 @@ class TunedPlan:
         learning_rate: Peak learning rate.
         batch_tokens: Number of tokens in a batch, padding included.
         freeze_embeddings: Keep the embeddings fixed.
+        lora_rank: Train LoRA adapters of this rank instead of all weights (see `TuningSettings`); 0 for all weights.
         train_share: Share of the training examples to use.
         limit_test: The maximum number of test examples of each language; None for all.
         resamples: Number of resamples of every bootstrap, and of permutations of every permutation test.
@@ -51,6 +52,7 @@ class TunedPlan:
     learning_rate: float = 2e-5
     batch_tokens: int = 1024
     freeze_embeddings: bool = True
+    lora_rank: int = 0
     train_share: float = 1.0
     limit_test: int | None = None
     resamples: int = 1000
@@ -81,6 +83,7 @@ class TunedPlan:
             bfloat16=self.scoring.bfloat16,
             seed=self.scoring.seed + draw,
             stop_after=stop_after,
+            lora_rank=self.lora_rank,
         )
 
     def tuning(self, draw: int) -> CellTuning:
