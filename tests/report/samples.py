@@ -100,7 +100,7 @@ def sample_gain_sections(languages: Iterable[str]) -> tuple[Section, ...]:
     """Gains of every kind of mask."""
     names = list(languages)
     gains = {kind: sample_gains(names, seed) for kind, seed in (("targeted", 1), ("likely", 4), ("refined", 3))}
-    return gain_sections(gains, "accuracy", "head")
+    return gain_sections(gains, "accuracy", "heads removed")
 
 
 def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str, ...] = HEADS) -> Report:
@@ -113,7 +113,7 @@ def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str
         note="The numbers in this report are made up.\nThey only look plausible.",
         sections=(
             *sample_gain_sections(languages),
-            curves_section(sample_curves(languages), "accuracy", "head"),
+            curves_section(sample_curves(languages), "accuracy", "heads removed"),
         ),
         scores=sample_scores(languages, players),
         cost=tuple(ScoringCost(language, 61234.0 + 1000 * len(language), 185.2) for language in languages),

@@ -186,8 +186,8 @@ def test_text_from_data_is_escaped() -> None:
     report = Report(
         title=NASTY, model=NASTY, task=NASTY, data=NASTY, note=NASTY, scores=scores,
         sections=(
-            *gain_sections({"targeted": sample_gains([NASTY])}, NASTY, "head"),
-            curves_section([Curve(NASTY, NASTY, (0, 1), (2.0, 1.0), (1.0, 0.0), (3.0, 2.0))], NASTY, "head"),
+            *gain_sections({"targeted": sample_gains([NASTY])}, NASTY, "heads removed"),
+            curves_section([Curve(NASTY, NASTY, (0, 1), (2.0, 1.0), (1.0, 0.0), (3.0, 2.0))], NASTY, "heads removed"),
             table_section(NASTY, (NASTY, NASTY), [(NASTY, NASTY)], NASTY),
         ),
         cost=(ScoringCost(NASTY, 1.0, 1.0),), provenance={NASTY: NASTY}, commands=(NASTY,),

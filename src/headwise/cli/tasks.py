@@ -154,6 +154,12 @@ def tune_command(
             help="Stop after this number of epochs without a better dev value; 0 disables early stopping.",
         ),
     ] = 0,
+    lora_rank: Annotated[
+        int,
+        typer.Option(
+            "--lora-rank", min=0, help="Train LoRA adapters of this rank and merge them; 0 trains all weights."
+        ),
+    ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random draws.")] = 0,
     device: Device = "auto",
     dtype: Dtype = "float32",
@@ -183,6 +189,7 @@ def tune_command(
             train_embeddings=train_embeddings,
             bfloat16=bfloat16,
             patience=patience,
+            lora_rank=lora_rank,
             seed=seed,
             device=device,
             dtype=dtype,

@@ -77,7 +77,7 @@ class Curve:
     Attributes:
         language: The language.
         ranking: Name of the ranking.
-        removed: Number of heads removed at each point, increasing.
+        removed: Number of heads removed at each point, or what else the horizontal axis shows; increasing.
         value: The metric at each point, in percent.
         low: Lower edge of the band; empty for no band.
         high: Upper edge of the band.

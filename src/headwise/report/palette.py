@@ -12,10 +12,10 @@ STEPS = 16
 _LIGHT = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2", "#f4f4f2", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 _DARK = ("#ffc48a", "#f58f35", "#c9610f", "#6e370e", "#2c3036", "#1b436d", "#2c74b3", "#5aa5e6", "#a3d3ff")
 
-# Based on the palette of Okabe and Ito.
-_LINES_LIGHT = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
+#: Colours of lines, based on the palette of Okabe and Ito, which is safe for colour-blind readers.
+LINES_LIGHT = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
 _LINES_DARK = ("#56b4e9", "#ff8c42", "#b5b5b5", "#2fc79a", "#dd94c0", "#e0c341", "#0e86d4")
-LINES = len(_LINES_LIGHT)
+LINES = len(LINES_LIGHT)
 
 
 def level(value: float, limit: float) -> int | None:
@@ -48,7 +48,7 @@ def colour_rules() -> str:
     steps = range(-STEPS, STEPS + 1)
     rules = [f".s{step},.own .o{step}{{fill:var(--c{step})}}" for step in steps]
     rules += [f".l{line}{{--line:var(--l{line})}}" for line in range(LINES)]
-    light, dark = _variables(_LIGHT, _LINES_LIGHT), _variables(_DARK, _LINES_DARK)
+    light, dark = _variables(_LIGHT, LINES_LIGHT), _variables(_DARK, _LINES_DARK)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{''.join(rules)}"
 
 
