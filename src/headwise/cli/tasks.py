@@ -102,7 +102,7 @@ def evaluate_command(
         from headwise.data.catalog import open_dataset
         from headwise.data.selection import language_codes
         from headwise.models import load_model
-        from headwise.tasks.dispatch import check_tokenizer, task_of
+        from headwise.tasks.dispatch import task_of
 
         dataset = open_dataset(data, task)
         _check_used(task, beams, window, wrong_language)
@@ -112,7 +112,6 @@ def evaluate_command(
         loaded = load_model(model, trust_remote_code, device="cpu" if distributed else device, dtype=dtype)
         tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
-        check_tokenizer(chosen, tokenizer)
         if distributed:
             with use_workers(workers, cluster, device) as (make_engine, _):
                 judge = _judge(loaded, chosen, tokenizer, baseline, make_engine)

@@ -75,19 +75,6 @@ def fit_to(task: Task, model: Any) -> Task:
     return replace(task, max_length=_longest(model))
 
 
-def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
-    """Check that a tokenizer has all settings that a task needs.
-
-    Raises:
-        HeadwiseError: The tokenizer is for many languages, and no source and target languages are set.
-    """
-    if isinstance(task, TranslationTask) and task.first_token is None and hasattr(tokenizer, "src_lang"):
-        raise HeadwiseError(
-            "the model translates between many languages, so the languages must be set: use evaluate_translation or "
-            "tune from Python, with tokenizer.src_lang and TranslationTask(first_token=...) set"
-        )
-
-
 def _classification(model: Any, name: str, piece: Piece) -> Task:
     """The task with the labels of the model's classifier."""
     names = getattr(model.config, "id2label", None) or {}

@@ -26,7 +26,6 @@ from headwise.outputs import add_to_output, check_target, output_folder
 from headwise.pruning import save_pruned
 from headwise.soft_masks import AnyMask, load_mask
 from headwise.support.progress import Advance
-from headwise.tasks.dispatch import check_tokenizer
 from headwise.tasks.protocol import AnyTask
 from headwise.tuning.loop import EpochResult, TuningResult, train_model
 from headwise.tuning.plan import TuningPlan, TuningSettings, check_share
@@ -123,7 +122,6 @@ def tune(
     prepared, chosen = prepare(model, task, train)
     if tokenizer is None:
         tokenizer = _tokenizer(name)
-    check_tokenizer(chosen, tokenizer)
     state = None if target is None else target.with_name(f".{target.name}.tuning")
     with nullcontext() if mask is None else gated(prepared, mask):
         result = train_model(prepared, chosen, train, dev, tokenizer, settings, state, progress, mask)
