@@ -21,10 +21,10 @@ _POOLER = "pooler."
 
 @contextmanager
 def lora_adapters(model: Any, rank: int, seed: int, train_head: bool) -> Iterator[None]:
-    """Inside the `with` statement, a model has adapters in every linear layer of its encoder, and only they are trained.
+    """Put adapters into every linear layer of the encoder of a model, and freeze its weights.
 
-    At the end the adapters are merged into the weights, and the model is a plain one again. After an exception, they are
-    removed.
+    At the end of the `with` statement the adapters are merged into the weights, and the model is a plain one again.
+    After an exception, they are removed.
 
     Args:
         model: A model without adapters and gates. It is changed in place.
