@@ -41,6 +41,6 @@ def test_mistakes_name_the_option(
 ) -> None:
     model, data = world
     assert run(monkeypatch, "roles", model, "--data", "nosuch", "--out", tmp_path / "run") == 1
-    assert "--task: nosuch: no such treebank" in capsys.readouterr().err
+    assert "--data: nosuch: no such treebank" in capsys.readouterr().err
     assert run(monkeypatch, "roles", model, "--data", data, "--scores", tmp_path) == 1
     assert "not a run folder" in capsys.readouterr().err
