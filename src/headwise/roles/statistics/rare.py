@@ -164,7 +164,7 @@ def rarest_words(texts: Sequence[Sequence[str]], language: str) -> tuple[tuple[i
         found = [[package.word_frequency(word, code) for word in text] for text in texts]
         frequent = package.word_frequency(package.top_n_list(code, FREQUENT)[-1], code)
     except ModuleNotFoundError as error:
-        reason = f"the frequencies of {language!r} need the package {error.name}: pip install 'wordfreq[cjk]'"
+        reason = f"the frequencies of {language!r} need the package {error.name}: pip install 'headwise[wordfreq]'"
         raise FieldError("frequencies", reason) from None
     return tuple(_two_rarest(text, values, frequent) for text, values in zip(texts, found, strict=True))
 
