@@ -38,7 +38,7 @@ PUD_PAIRS = "en-ar,en-de,en-es,en-fr,en-hi,en-ja,en-ru,en-tr,en-zh"
 PHRASEBOOK_PAIRS = "en-ar,en-de,en-es,en-fr,en-hi,en-ja,en-ko,en-ru,en-sw,en-th,en-tr,en-vi,en-zh"
 INTRODUCTION = """# What heads do
 
-Roles of heads by `python -m benchmarks.roles_tables`; see [What heads do](../roles.md) for the statistics and thresholds.
+Made by `python -m benchmarks.roles_tables`; see [What heads do](../roles.md) for the statistics and thresholds.
 """
 
 

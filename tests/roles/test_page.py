@@ -113,10 +113,12 @@ def test_what_roles_are_worth_under_both_baselines() -> None:
 
 
 def test_roles_by_layer_are_means_over_the_languages_that_have_them() -> None:
-    found = HeadRoles({"de": language(offset_m1=(0.95, 0.95)), "fr": language(offset_m1=(0.95,)), "en-de": pair(())}, {})
+    found = HeadRoles(
+        {"de": language(offset_m1=(0.95, 0.95)), "fr": language(offset_m1=(0.95,)), "en-de": pair(())}, {}
+    )
     names, table = roles_by_layer(found)["encoder"]
-    assert names == ("positional",)
-    np.testing.assert_allclose(table, [[1.5, 0.0]])
+    assert names == ("positional", "syntactic", "separator", "alignment")
+    np.testing.assert_allclose(table, [[1.5, 0.0], [0, 0], [0, 0], [0, 0]])
 
 
 def test_a_page_has_every_table_and_its_plots_are_reproducible(tmp_path: Path) -> None:

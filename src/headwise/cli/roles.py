@@ -26,11 +26,15 @@ def roles_command(
     data: Data = "phrasebook",
     languages: Annotated[
         str | None,
-        typer.Option("--languages", help="Comma-separated language codes, or 'all'.  [default: all; none with --pairs]"),
+        typer.Option(
+            "--languages", help="Comma-separated language codes, or 'all'.  [default: all; none with --pairs]"
+        ),
     ] = None,
     pairs: Annotated[
         str,
-        typer.Option("--pairs", help="Comma-separated pairs of languages, such as en-de,en-zh, to find alignment heads."),
+        typer.Option(
+            "--pairs", help="Comma-separated pairs of languages, such as en-de,en-zh, to find alignment heads."
+        ),
     ] = "",
     task: Annotated[
         str, typer.Option("--task", help=f"Read this task's data, one of {', '.join(TASKS)}.  [default: treebanks]")

@@ -191,7 +191,7 @@ def _scores(roles: HeadRoles, joined: Joined, file: Path) -> list[str]:
     if joined.scores:
         rows = [
             [each.language, str(each.harmful), str(each.others), _number(each.harmful_mean, 3),
-             _number(each.others_mean, 3), _number(each.superiority, 2), f"{each.p_value:.3g}",
+             _number(each.others_mean, 3), _number(each.superiority, 2), _p_value(each.p_value),
              "yes" if each.significant else "no"]
             for each in separator_test(roles, joined.scores)
         ]  # fmt: skip
@@ -221,7 +221,7 @@ def _shared(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> list[str]:
 def _values(values: Iterable[RoleValue]) -> str:
     rows = [
         [each.language, each.baseline, each.role, str(each.heads), f"{each.value:.3g}", f"{each.others_value:.3g}",
-         _number(each.superiority, 2), f"{each.p_value:.3g}", "yes" if each.significant else "no"]
+         _number(each.superiority, 2), _p_value(each.p_value), "yes" if each.significant else "no"]
         for each in values
     ]  # fmt: skip
     columns = ("language", "baseline", "role", "heads", "mean value", "other heads", "superiority", "p-value",
@@ -268,7 +268,7 @@ def _comparison(roles: HeadRoles, joined: Joined) -> list[str]:
         return []
     about = joined.other.about
     rows = [
-        [each.language, f"{100 * each.same:.0f}", f"{each.median_correlation:.2f}",
+        [each.language, f"{100 * each.same:.0f}", _number(each.median_correlation, 2),
          ", ".join(f"{row.role} {row.jaccard:.2f}" for row in each.roles)]
         for each in compare_roles(roles, joined.other)
     ]  # fmt: skip
@@ -289,6 +289,10 @@ def _line(cells: Sequence[str]) -> str:
 
 def _number(value: float, digits: int) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def _p_value(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3g}"
 
 
 def _beside(file: Path, name: str) -> Path:

@@ -174,7 +174,8 @@ def _encode_pairs(
     """The pairs in tokens with the words of the tokens, and the number of pairs that were cut."""
     outside = tuple((-1,) * len(part) for part in (frame.before, frame.between, frame.after))
     room = longest - sum(map(len, outside))
-    found, cut = [], 0
+    found: list[Read] = []
+    cut = 0
     for sentence, (one, other) in zip(sentences.first, pieces, strict=True):
         if len(one) + len(other) > room:
             cut += 1

@@ -18,10 +18,10 @@ BLUE, ORANGE = "#0072b2", "#d55e00"
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 #: Relations of the paper's table 1: subject, object, adjectival and adverbial modifier.
 RELATIONS = ("nsubj", "obj", "amod", "advmod")
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 
-def plot_layers(roles: HeadRoles, path: Path) -> None:
+def plot_layers(roles: HeadRoles, path: FilePath) -> None:
     """Plot the number of heads with each role in each layer, as a mean over languages.
 
     Args:
@@ -46,7 +46,7 @@ def plot_layers(roles: HeadRoles, path: Path) -> None:
     _save(figure, path)
 
 
-def plot_relations(roles: HeadRoles, path: Path, relations: Sequence[str] = RELATIONS) -> None:
+def plot_relations(roles: HeadRoles, path: FilePath, relations: Sequence[str] = RELATIONS) -> None:
     """Plot the best head of each relation and direction against the most frequent offset, for each language.
 
     Args:
@@ -79,7 +79,7 @@ def plot_relations(roles: HeadRoles, path: Path, relations: Sequence[str] = RELA
 
 
 def plot_separators(
-    roles: HeadRoles, scores: Mapping[str, HeadScores], path: Path, statistic: str = "separator_top"
+    roles: HeadRoles, scores: Mapping[str, HeadScores], path: FilePath, statistic: str = "separator_top"
 ) -> None:
     """Plot the attention of harmful and of other heads to separators, a dot per head and a line at the mean.
 
@@ -110,7 +110,7 @@ def plot_separators(
     _save(figure, path)
 
 
-def plot_retained(columns: Sequence[RetainedRoles], path: Path) -> None:
+def plot_retained(columns: Sequence[RetainedRoles], path: FilePath) -> None:
     """Plot the roles of the heads that masks keep, as in Voita et al. (2019), figure 8: a bar for each mask.
 
     A head with several roles is in several parts of a bar.
@@ -157,7 +157,7 @@ def _subplots(rows: int, columns: int, **options: Any) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns, **options)
 
 
-def _save(figure: Any, path: Path) -> None:
+def _save(figure: Any, path: FilePath) -> None:
     matplotlib = require("matplotlib", "plots", "a plot")
     svg = os.fspath(path).endswith(".svg")
     with matplotlib.rc_context({"svg.hashsalt": "headwise"}):  # the same plot gives the same file

@@ -122,7 +122,7 @@ def roles_by_layer(roles: HeadRoles) -> dict[str, tuple[tuple[str, ...], NDArray
     """The number of heads with each role in each layer, as a mean over the languages that the role was measured in.
 
     Returns:
-        For each stack, the roles that some head has, and a table, (roles, layers).
+        For each stack, the roles whose statistics were measured, and a table, (roles, layers).
 
     Example:
         >>> from headwise.roles.statistics.base import Column
@@ -133,7 +133,7 @@ def roles_by_layer(roles: HeadRoles) -> dict[str, tuple[tuple[str, ...], NDArray
         {'encoder': (('self',), array([[0., 1.]]))}
     """
     by_role = heads_by_role(label_heads(roles))
-    present = [role for role in ROLES if role.name in by_role]
+    present = [role for role in ROLES if any(map(role.measured_in, roles.values()))]
     places = [head.split(".")[:2] for head in roles.heads]
     found = {}
     for stack in dict.fromkeys(stack for stack, _ in places):
@@ -141,7 +141,7 @@ def roles_by_layer(roles: HeadRoles) -> dict[str, tuple[tuple[str, ...], NDArray
         table = np.zeros((len(present), layers))
         for row, role in enumerate(present):
             number = sum(map(role.measured_in, roles.values()))
-            for head, where in by_role[role.name].items():
+            for head, where in by_role.get(role.name, {}).items():
                 name, layer = head.split(".")[:2]
                 if name == stack:
                     table[row, int(layer)] += len(where) / number
