@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import roles_tables
 from benchmarks.roles_tables import PARTS, Part
 
+from benchmarks import roles_tables
 from headwise.data.phrasebook import open_phrasebook
 from tests.scoring.world import save_model
 
