@@ -98,12 +98,12 @@ def plot_separators(
         found, bad = roles[language], harmful_heads(scores[language])
         harmful = np.array([head in bad for head in found.heads])
         for chosen, side, colour, mark in ((harmful, -0.18, ORANGE, "^"), (~harmful, 0.18, BLUE, "o")):
-            values = found[statistic][chosen]
+            values = found[statistic][chosen & ~np.isnan(found[statistic])]
             spread = np.linspace(-0.1, 0.1, len(values)) if len(values) > 1 else np.zeros(len(values))
             name = None if place else ("harmful heads" if mark == "^" else "other heads")
             panel.plot(place + side + spread, values, mark, color=colour, ms=3, alpha=0.6, label=name)
             if len(values):
-                panel.hlines(np.nanmean(values), place + side - 0.14, place + side + 0.14, color="black", lw=2)
+                panel.hlines(values.mean(), place + side - 0.14, place + side + 0.14, color="black", lw=2)
     panel.set(ylabel=statistic, ylim=(-0.02, 1.02), title="attention to separators")
     panel.set_xticks(range(len(languages)), languages)
     panel.legend(fontsize="small")
