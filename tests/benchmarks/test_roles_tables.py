@@ -31,13 +31,13 @@ def test_a_page_is_written_and_parts_without_data_are_named(
     )  # fmt: skip
     monkeypatch.setattr(roles_tables, "PARTS", parts)
     monkeypatch.setattr(sys, "argv", ["roles_tables", "--limit", "3", "--runs", str(tmp_path / "runs"), "--page",
-                                      str(tmp_path / "roles.md")])  # fmt: skip
+                                      str(tmp_path / "pages" / "roles.md")])  # fmt: skip
     roles_tables.main()
-    text, page = capsys.readouterr().out, (tmp_path / "roles.md").read_text()
+    text, page = capsys.readouterr().out, (tmp_path / "pages" / "roles.md").read_text()
     assert "published: left out: set HEADWISE_DATA" in text
     assert "translation: left out: give --opus FOLDER" in text
     assert page.count("## model on the phrasebook") == 2
     assert "### Alignment heads" in page
     assert "### Compared with model on the phrasebook" in page
-    assert (tmp_path / "roles-two-layers.svg").exists()
+    assert (tmp_path / "pages" / "roles-two-layers.svg").exists()
     assert '"units": 9.0' in text.splitlines()[-1]

@@ -62,12 +62,12 @@ def write_page(roles: HeadRoles, path: str | os.PathLike[str], joined: Joined | 
         HeadwiseError: The roles and what they are joined with do not fit each other.
     """
     file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(file, page_text(roles, file, joined).encode())
 
 
 def page_text(roles: HeadRoles, file: Path, joined: Joined | None = None) -> str:
     """The text of a page that has this name; its plots are written beside the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     joined, about = joined or Joined(), roles.about
     languages = ", ".join(f"{key} ({each.examples})" for key, each in roles.items())
     units = sum(each.units for each in roles.values())
