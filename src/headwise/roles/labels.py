@@ -40,8 +40,8 @@ class Role:
         return named and not any(map(column.name.startswith, self.without))
 
     def measured_in(self, found: LanguageRoles) -> bool:
-        """Whether one of the role's statistics was measured."""
-        return any(map(self.includes, found.columns))
+        """Whether one of the role's statistics was measured on some tokens."""
+        return any(self.includes(each) and found.count[:, place].any() for place, each in enumerate(found.columns))
 
     def least(self, column: Column) -> float:
         """The smallest value of a statistic that gives the role."""
