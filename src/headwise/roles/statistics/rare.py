@@ -1,4 +1,4 @@
-"""Attention to the least frequent tokens of a sentence (Voita et al., 2019, §5.3)."""
+"""Attention to the least frequent tokens or words of a sentence (Voita et al., 2019, §5.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.architectures import Stack
-from headwise.roles.attention import BatchTokens, SiteAttention, top_in
+from headwise.errors import FieldError
+from headwise.roles.attention import BatchTokens, PairMask, SiteAttention, top_in
 from headwise.roles.corpus import Corpus
-from headwise.roles.statistics.base import ALL, Column
+from headwise.roles.statistics.base import ALL, SELF, Column, Statistic
+from headwise.support.extras import require
 
 #: Sentences whose least frequent token is among this number of most frequent tokens are not counted.
 FREQUENT = 500
+COLUMNS = (Column("rare:1"), Column("rare:2"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class RareTokens:
     """
 
     stacks: ClassVar[tuple[Stack, ...]] = ALL
+    columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
     source: Tensor
     target: Tensor
@@ -49,15 +53,9 @@ class RareTokens:
         source, target = (torch.from_numpy(rarest_tokens(side)) for side in sides)
         return cls(source, target)
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """`rare:1` and `rare:2`."""
-        return Column("rare:1"), Column("rare:2")
-
     def measure(self, site: SiteAttention) -> tuple[Tensor, Tensor]:
         """The number of hits, (rows, heads, 2), and of tokens that see such a token, (rows, 2)."""
-        found = [top_in(site, site.top_text, mask) for mask in (self._rarest, self._two_rarest)]
-        return torch.stack([hits for hits, _ in found], -1), torch.stack([counts for _, counts in found], -1)
+        return _hits(site, self._rarest, self._two_rarest)
 
     def _rarest(self, batch: BatchTokens) -> Tensor:
         return self._mask(batch, 1)
@@ -69,6 +67,50 @@ class RareTokens:
         rare = (self.target if batch.reads_target else self.source)[batch.index.cpu(), :number]
         same = batch.tokens.key_ids[..., None] == rare.to(batch.tokens.key_ids.device)[:, None]  # (rows, keys, number)
         return batch.text_pairs & same.any(-1)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class RareWords:
+    """The same for words by general frequencies: how often the largest weight on the text is on a piece of such a word.
+
+    Attributes:
+        rarest: The two rarest words of each example, -1 if there is none, (examples, 2).
+        words: The word of each token of each example, -1 for special tokens.
+    """
+
+    stacks: ClassVar[tuple[Stack, ...]] = SELF
+    columns: ClassVar[tuple[Column, ...]] = COLUMNS
+
+    rarest: tuple[tuple[int, int], ...]
+    words: tuple[tuple[int, ...], ...]
+
+    def measure(self, site: SiteAttention) -> tuple[Tensor, Tensor]:
+        """The number of hits, (rows, heads, 2), and of tokens that see such a word, (rows, 2)."""
+        return _hits(site, self._rarest, self._two_rarest)
+
+    def _rarest(self, batch: BatchTokens) -> Tensor:
+        return self._mask(batch, 1)
+
+    def _two_rarest(self, batch: BatchTokens) -> Tensor:
+        return self._mask(batch, 2)
+
+    def _mask(self, batch: BatchTokens, number: int) -> Tensor:
+        found = torch.zeros(batch.tokens.key_ids.shape, dtype=torch.bool)
+        for row, example in enumerate(batch.index.tolist()):
+            wanted = [word for word in self.rarest[example][:number] if word >= 0]
+            owners = torch.tensor(self.words[example])
+            found[row, : len(owners)] = torch.isin(owners, torch.tensor(wanted, dtype=torch.long))
+        return batch.text_pairs & found.to(batch.text_pairs.device)[:, None]
+
+
+def rare_statistic(corpus: Corpus) -> Statistic:
+    """The statistic for the examples of a language, by the frequencies of the corpus."""
+    return RareTokens.of(corpus) if corpus.rarest is None else RareWords(corpus.rarest, corpus.words)
+
+
+def _hits(site: SiteAttention, rarest: PairMask, two_rarest: PairMask) -> tuple[Tensor, Tensor]:
+    found = [top_in(site, site.top_text, mask) for mask in (rarest, two_rarest)]
+    return torch.stack([hits for hits, _ in found], -1), torch.stack([counts for _, counts in found], -1)
 
 
 def rarest_tokens(texts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -93,3 +135,41 @@ def rarest_tokens(texts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
         if rare and rank[rare[0]] >= frequent:
             found[row, : len(rare)] = rare
     return found
+
+
+def rarest_words(texts: Sequence[Sequence[str]], language: str) -> tuple[tuple[int, int], ...]:
+    """The numbers of the two rarest words of each text by the frequencies of the package `wordfreq`, the rarest first.
+
+    Words without a letter or digit do not count. Words that the package does not know are the rarest; of equally rare
+    words, the first one of the text is taken. Texts whose rarest word is at least as frequent as the package's word
+    number `FREQUENT` have -1, and so have texts without a second word.
+
+    Args:
+        texts: The words of each text.
+        language: The language.
+
+    Raises:
+        FieldError: The package has no frequencies of the language, or lacks a package for it.
+        MissingPackageError: The package is not installed.
+
+    Example:
+        >>> rarest_words([["the", "armadillo", "sleeps"], ["this", "is", "the"], ["armadillo", "!"]], "en")
+        ((1, 2), (-1, -1), (0, -1))
+    """
+    package = require("wordfreq", "wordfreq", "frequencies='wordfreq'")
+    code = language.partition("_")[0]  # further corpora of a language are named such as zh_gsd
+    if code not in package.available_languages():
+        raise FieldError("frequencies", f"wordfreq has no frequencies of {language!r}: use 'data'")
+    try:
+        found = [[package.word_frequency(word, code) for word in text] for text in texts]
+        frequent = package.word_frequency(package.top_n_list(code, FREQUENT)[-1], code)
+    except ModuleNotFoundError as error:
+        reason = f"the frequencies of {language!r} need the package {error.name}: pip install 'headwise[wordfreq]'"
+        raise FieldError("frequencies", reason) from None
+    return tuple(_two_rarest(text, values, frequent) for text, values in zip(texts, found, strict=True))
+
+
+def _two_rarest(text: Sequence[str], frequencies: Sequence[float], frequent: float) -> tuple[int, int]:
+    words = [number for number, word in enumerate(text) if any(map(str.isalnum, word))]
+    first, second, *_ = (*sorted(words, key=lambda number: frequencies[number]), -1, -1)
+    return (first, second) if first >= 0 and frequencies[first] < frequent else (-1, -1)
