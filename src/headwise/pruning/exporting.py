@@ -14,6 +14,7 @@ from headwise.means import MeanOutputs
 from headwise.pruning.checkpoint import save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
+from headwise.pruning.sizes import count_parameters
 from headwise.soft_masks import AnyMask
 
 
@@ -73,7 +74,7 @@ def export(
         >>> before - after  # rows of the query, key and value projections with their biases, columns of the output
         140
     """
-    kind, folder, before = ExportKind(kind), Path(out), _parameters(model)
+    kind, folder, before = ExportKind(kind), Path(out), count_parameters(model)
     if kind is ExportKind.mask and repair is not None:
         raise HeadwiseError("a mask has no weights to repair: export a shrunk or folded model")
     if kind is not ExportKind.mask:
@@ -91,7 +92,7 @@ def export(
                 mask.save(draft / "mask.json")
                 if baseline is not None:
                     baseline.save(draft / "means.safetensors")
-    return Exported(folder, kind, mask, (before, _parameters(model)))
+    return Exported(folder, kind, mask, (before, count_parameters(model)))
 
 
 def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
@@ -102,7 +103,3 @@ def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None
             raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
-
-
-def _parameters(model: nn.Module) -> int:
-    return sum(weight.numel() for weight in model.parameters())

@@ -44,17 +44,22 @@ def limit_of(values: Sequence[float]) -> float:
 
 
 def colour_rules() -> str:
-    """Style rules for the classes `s-16` to `s16` (shared scale), `o-16` to `o16` (own scale) and `l0`… (lines)."""
+    """Style rules for the classes `s-16` to `s16` (steps of the scale) and `l0`… (lines)."""
     steps = range(-STEPS, STEPS + 1)
-    rules = [f".s{step},.own .o{step}{{fill:var(--c{step})}}" for step in steps]
+    rules = [f".s{step}{{fill:var(--c{step})}}" for step in steps]
     rules += [f".l{line}{{--line:var(--l{line})}}" for line in range(LINES)]
-    light, dark = _variables(_LIGHT, _LINES_LIGHT), _variables(_DARK, _LINES_DARK)
-    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{''.join(rules)}"
+    return f":root{{{_variables()}}}{''.join(rules)}"
 
 
-def _variables(stops: Sequence[str], lines: Sequence[str]) -> str:
-    scale = [f"--c{step}:{_between(stops, (step + STEPS) / (2 * STEPS))}" for step in range(-STEPS, STEPS + 1)]
-    return ";".join([*scale, *(f"--l{place}:{colour}" for place, colour in enumerate(lines))])
+def _variables() -> str:
+    """CSS variables with a colour for light and one for dark screens."""
+    steps, shares = range(-STEPS, STEPS + 1), np.linspace(0, 1, 2 * STEPS + 1).tolist()
+    found = [
+        f"--c{step}:light-dark({_between(_LIGHT, share)},{_between(_DARK, share)})"
+        for step, share in zip(steps, shares, strict=True)
+    ]
+    lines = zip(_LINES_LIGHT, _LINES_DARK, strict=True)
+    return ";".join([*found, *(f"--l{place}:light-dark({one},{other})" for place, (one, other) in enumerate(lines))])
 
 
 def _between(stops: Sequence[str], share: float) -> str:
