@@ -23,8 +23,8 @@ from headwise.report import (
     write_report,
 )
 from headwise.report.page import render
-from headwise.report.payload import embedded
 from headwise.roles import label_heads
+from headwise.support.embedding import safe_json
 from tests.report.reading import Element, read
 from tests.report.samples import (
     HEADS,
@@ -362,7 +362,7 @@ def test_text_from_data_is_escaped() -> None:
 
 
 def test_the_data_cannot_end_their_script_element() -> None:
-    text = embedded({"a": "</script><!--<script>", "b": "\u2028&"})
+    text = safe_json({"a": "</script><!--<script>", "b": "\u2028&"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"a": "</script><!--<script>", "b": "\u2028&"}
 

@@ -1,7 +1,5 @@
 """The report page: sections, style and script in one HTML file."""
 
-import base64
-import hashlib
 import os
 from importlib.resources import files
 from typing import Any
@@ -15,8 +13,9 @@ from headwise.report.contents import Report
 from headwise.report.headline import headline
 from headwise.report.languages import common_section, likeness_section
 from headwise.report.palette import colour_rules
-from headwise.report.payload import embedded, payload_of
+from headwise.report.payload import payload_of
 from headwise.report.tables import commands_section, cost_section, provenance_section
+from headwise.support.embedding import page_policy, safe_json
 
 #: The parts of the script, in order.
 SCRIPTS = ("report.js", "atlas.js", "head.js")
@@ -60,10 +59,10 @@ def render(report: Report) -> str:
         headline=headline(report),
         sections=[(title, _anchor(title), body) for title, body in _sections(report, payload).items() if body],
         head_page=head_page(payload),
-        payload=Markup(embedded(payload)),
+        payload=Markup(safe_json(payload)),
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"),
+        policy=Markup(page_policy(style, script)),
         hatching=HATCHING,
     )
 
@@ -88,8 +87,3 @@ def _anchor(title: str) -> str:
 
 def _file(name: str) -> str:
     return files("headwise.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """The hash of a text, in the syntax of a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -4,7 +4,6 @@ Values are whole numbers in steps of `10**-decimals`. Players and maps are liste
 same players (a `shape`), and decisions are one letter per player.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,8 +22,6 @@ from headwise.scores import HeadScores
 #: Version of the object; the script of another version cannot read it.
 VERSION = 2
 _LETTERS = {"harmful": "-", "helpful": "+", "undecided": "?"}
-#: Characters that could end the script element, or that are line ends in JavaScript.
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def payload_of(report: Report) -> dict[str, Any] | None:
@@ -59,17 +56,6 @@ def payload_of(report: Report) -> dict[str, Any] | None:
         "masks": _masks(report, scores),
         "roles": _roles(report.roles, scores) if report.roles is not None else {},
     }
-
-
-def embedded(data: Any) -> str:
-    r"""Data as JSON that is safe inside a script element of a page.
-
-    Example:
-        >>> embedded({"a": "</script>"})
-        '{"a":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return "".join(_UNSAFE.get(letter, letter) for letter in text) if any(each in text for each in _UNSAFE) else text
 
 
 def _numbers(scores: HeadScores, decimals: int) -> dict[str, Any]:
