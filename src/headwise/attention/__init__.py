@@ -13,7 +13,7 @@ __all__ = ["AttentionCallback", "attention_weights", "capture_attention"]
 
 
 class _CallableModule(ModuleType):
-    """Python binds `headwise.attention` to this package as soon as it is imported, so the package is the function too."""
+    """Python binds `headwise.attention` to this package when it is imported, so the package is the function too."""
 
     def __call__(self, *args: Any, **options: Any) -> "AttentionView":
         from headwise.attention.view import attention

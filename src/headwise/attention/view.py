@@ -99,7 +99,8 @@ class AttentionView:
             f'<meta http-equiv="Content-Security-Policy" content="{page_policy(style, script)}"/>\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
             f"<title>Attention</title>\n<style>{style}</style></head>\n"
-            '<body><div id="bar"></div><div id="sentences"></div><div id="tip" hidden></div><svg width="0" height="0"></svg>\n'
+            '<body><div id="bar"></div><div id="sentences"></div><div id="tip" hidden></div>'
+            '<svg width="0" height="0"></svg>\n'
             f'<script type="application/json" id="data">{safe_json(self._payload())}</script>\n'
             f"<script>{script}</script></body></html>\n"
         )
@@ -155,8 +156,8 @@ def attention(
     """Look at the attention of heads on some sentences, side by side.
 
     In a notebook the result is shown as a page with three views: lines between tokens, the strongest key of every
-    token, and the matrix of weights. Sub-words can be merged into words (the mean over the sub-words of a query, the sum
-    over those of a key), and special tokens can be hidden. `view.save("a.html")` writes the page,
+    token, and the matrix of weights. Sub-words can be merged into words (the mean over the sub-words of a query, the
+    sum over those of a key), and special tokens can be hidden. `view.save("a.html")` writes the page,
     `view.weights("encoder.3.5")` gives the numbers.
 
     Args:
@@ -178,8 +179,8 @@ def attention(
         >>> from headwise.models import load_tokenizer
         >>> config = BertConfig(vocab_size=250_037, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
         ...                     intermediate_size=8)
-        >>> view = attention(BertModel(config), load_tokenizer("e5-small"), {"de": "Der Hund schläft.", "zh": "狗在睡觉。"},
-        ...                  heads=["encoder.1.0"])
+        >>> sentences = {"de": "Der Hund schläft.", "zh": "狗在睡觉。"}
+        >>> view = attention(BertModel(config), load_tokenizer("e5-small"), sentences, heads=["encoder.1.0"])
         >>> view
         AttentionView(2 sentences, 1 heads: encoder.1.0)
         >>> view.weights("encoder.1.0", sentence=1).sum(1).round(3).tolist()[:2]

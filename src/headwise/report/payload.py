@@ -15,7 +15,7 @@ from headwise.report.grids import grids
 from headwise.report.names import name_of
 from headwise.report.numbers import decimals_for
 from headwise.report.palette import limit_of
-from headwise.roles.labels import label_heads
+from headwise.roles.labels import ROLES, label_heads
 from headwise.roles.table import HeadRoles
 from headwise.scores import HeadScores
 
@@ -117,7 +117,7 @@ def _players_of(off: Sequence[str], scores: HeadScores) -> list[int]:
 
 def _roles(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> dict[str, dict[str, list[list[Any]]]]:
     """The roles of the players: `found[role][language]` is a list of [player, statistic, value, sure]."""
-    found: dict[str, dict[str, list[list[Any]]]] = {}
+    found: dict[str, dict[str, list[list[Any]]]] = {role.name: {} for role in ROLES}
     places = {
         language: {
             member: place
@@ -130,5 +130,5 @@ def _roles(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> dict[str, dict
         place = places.get(label.language, {}).get(label.head)
         if place is not None:
             row = [place, label.statistic, round(label.value, 3), int(label.sure)]
-            found.setdefault(label.role, {}).setdefault(label.language, []).append(row)
-    return found
+            found[label.role].setdefault(label.language, []).append(row)
+    return {role: languages for role, languages in found.items() if languages}

@@ -1,0 +1,35 @@
+"""`headwise plot`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Figure(StrEnum):
+    """What `headwise plot` can draw."""
+
+    maps = "maps"
+    gains = "gains"
+    curves = "curves"
+    likeness = "likeness"
+
+
+def plot_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
+    kind: Annotated[
+        Figure,
+        typer.Argument(
+            help="Values of all heads, gains of masks, curves of iterative pruning, or similarity of languages."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Output file: .svg, .pdf or .png.")],
+) -> None:
+    """Draw a figure of a run for a paper."""
+    from headwise.report.plots import check_format, save_figure
+    from headwise.studies.figures import figure_of
+
+    check_format(out)  # before the work, because it may fail
+    save_figure(figure_of(run, kind.value), out)
+    typer.echo(str(out))
