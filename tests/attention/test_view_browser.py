@@ -1,7 +1,6 @@
 """The page of an attention view in a real browser."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def test_the_strongest_key_of_every_query(tab: Tab, view: AttentionView) -> None
     tab.page.locator("#view").select_option("strongest")
     drawn = tab.run(
         """() => [...document.querySelector("figure").querySelectorAll("line")]
-          .map((line) => [Number(line.getAttribute("y1")), Number(line.getAttribute("y2"))].map((y) => Math.floor(y / 21)))"""
+          .map((line) => ["y1", "y2"].map((name) => Math.floor(Number(line.getAttribute(name)) / 21)))"""
     )
     assert drawn == [[query, int(key)] for query, key in enumerate(view.weights("encoder.0.0").argmax(1))]
     tab.page.locator("#view").select_option("lines")

@@ -70,6 +70,12 @@ def test_reports_of_a_study_and_of_its_scores(
     loaded = report_of(tmp_path / "run", tmp_path / "roles")
     assert loaded.roles is not None
     assert set(loaded.cost[0].units) == {"scoring", "controls", "refining", "testing"}
+    for kind in ("gains", "maps", "likeness"):
+        assert run(monkeypatch, "plot", tmp_path / "run", kind, "--out", tmp_path / f"{kind}.svg") == 0
+        assert (tmp_path / f"{kind}.svg").read_bytes().startswith(b"<?xml")
+    capsys.readouterr()
+    assert run(monkeypatch, "plot", tmp_path / "run", "curves", "--out", tmp_path / "curves.svg") == 1
+    assert "has no curves: they come from an iterative study" in capsys.readouterr().err
 
 
 def test_roles_of_other_weights_are_refused(

@@ -1,25 +1,17 @@
 """`headwise plot`."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class Figure(StrEnum):
-    """What `headwise plot` can draw."""
-
-    maps = "maps"
-    gains = "gains"
-    curves = "curves"
-    likeness = "likeness"
+from headwise.studies.figure_kinds import FigureKind
 
 
 def plot_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
     kind: Annotated[
-        Figure,
+        FigureKind,
         typer.Argument(
             help="Values of all heads, gains of masks, curves of iterative pruning, or similarity of languages."
         ),
@@ -31,5 +23,5 @@ def plot_command(
     from headwise.studies.figures import figure_of
 
     check_format(out)  # before the work, because it may fail
-    save_figure(figure_of(run, kind.value), out)
+    save_figure(figure_of(run, kind), out)
     typer.echo(str(out))

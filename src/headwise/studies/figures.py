@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,16 +10,8 @@ from headwise.report import Curve, MaskGains, noun_of
 from headwise.report.plots import plot_curves, plot_gains, plot_likeness, plot_maps
 from headwise.runs.config import read_config
 from headwise.scoring.run_folder import load_scores
+from headwise.studies.figure_kinds import FigureKind
 from headwise.studies.page import load_study
-
-
-class FigureKind(StrEnum):
-    """What a figure shows."""
-
-    maps = "maps"
-    gains = "gains"
-    curves = "curves"
-    likeness = "likeness"
 
 
 @runtime_checkable

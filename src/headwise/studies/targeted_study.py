@@ -160,15 +160,19 @@ class TargetedStudy:
 
     def sections(self) -> tuple[Section, ...]:
         """The gains of all kinds of masks."""
-        kinds = [
-            MaskGains(kind, about, self.gains(kind), kind in MASKS, self._command(option) if option else "")
-            for kind, (about, option) in _KINDS.items()
-        ]
+        kinds = self.mask_gains()
         if not any(kind.gains for kind in kinds):
             return ()
         players = {len(each.players) for each in self.scores.values() if not each.members}
         count = players.pop() if len(players) == 1 else None
         return (gains_section(kinds, self.metric, noun_of(self.scores), count, _ABOUT),)
+
+    def mask_gains(self) -> tuple[MaskGains, ...]:
+        """The gains of each kind of mask."""
+        return tuple(
+            MaskGains(kind, about, self.gains(kind), kind in MASKS, self._command(option) if option else "")
+            for kind, (about, option) in _KINDS.items()
+        )
 
     def _command(self, option: str) -> str:
         """The command that prunes by one kind of mask."""
