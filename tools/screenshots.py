@@ -25,7 +25,9 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for name, link in VIEWS.items():
-            page = browser.new_page(viewport={"width": 1200, "height": 800}, color_scheme="light", device_scale_factor=1.5)
+            page = browser.new_page(
+                viewport={"width": 1200, "height": 800}, color_scheme="light", device_scale_factor=1.5
+            )
             page.goto(f"{options.report.resolve().as_uri()}#{link}")
             page.wait_for_timeout(500)  # maps are drawn when they come into view
             page.screenshot(path=options.out / f"{name}.png")

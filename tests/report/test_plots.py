@@ -25,7 +25,9 @@ def test_maps_have_the_values_of_every_language() -> None:
 def test_gains_have_dots_at_their_differences() -> None:
     kinds = sample_kinds(THREE)
     [axis] = plot_gains(kinds, "accuracy").axes
-    drawn = sorted(float(line.get_xdata()[0]) for line in axis.lines if line.get_marker() in "os" and len(line.get_xdata()))
+    drawn = sorted(
+        float(line.get_xdata()[0]) for line in axis.lines if line.get_marker() in "os" and len(line.get_xdata())
+    )
     expected = sorted(gain.difference for kind in kinds if kind.main for gain in kind.gains)
     assert drawn == pytest.approx(expected)
     assert [label.get_text() for label in axis.get_yticklabels()] == ["Chinese", "Turkish", "Arabic"]

@@ -109,7 +109,9 @@ def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
             y = languages.index(gain.language) + (place - (len(kinds) - 1) / 2) * 0.8 / len(kinds)
             axis.plot([gain.low, gain.high], [y, y], color=colour, linewidth=1)
             fill = colour if gain.mark else "white"
-            axis.plot(gain.difference, y, _MARKERS[place % len(_MARKERS)], color=colour, markerfacecolor=fill, markersize=4)
+            axis.plot(
+                gain.difference, y, _MARKERS[place % len(_MARKERS)], color=colour, markerfacecolor=fill, markersize=4
+            )
             if gain.random_difference is not None:
                 axis.plot(gain.random_difference, y, "d", color="0.55", markersize=3)
         axis.plot([], [], _MARKERS[place % len(_MARKERS)], color=colour, label=kind.name, markersize=4)
