@@ -52,10 +52,11 @@ def token_row(tokenizer: Any, encoding: Any, text: str, ids: Sequence[int]) -> T
         for name, span, hidden in zip(names, spans, special, strict=True)
     ]
     own = encoding.word_ids(0)
-    words, last = [], None
+    words: list[int] = []
+    last: int | None = None
     for place, (word, hidden) in enumerate(zip(own, special, strict=True)):
         joins = place > 0 and not hidden and word is not None and word == last and not _starts_word(shown[place])
-        words.append(words[-1] if joins and words else (words[-1] + 1 if words else 0))
+        words.append(words[-1] if joins else (words[-1] + 1 if words else 0))
         last = None if hidden else word
     return TokenRow(tuple(shown), tuple(words), tuple(special))
 

@@ -219,7 +219,9 @@ class _Reader:
         device = next(self.model.parameters()).device
         encoding, ids = self._encode(text=text)
         inputs = {"input_ids": ids.to(device), "attention_mask": torch.ones_like(ids).to(device)}
-        source, target_row, run = token_row(self.tokenizer, encoding, text, ids[0].tolist()), None, self.model
+        source = token_row(self.tokenizer, encoding, text, ids[0].tolist())
+        target_row: TokenRow | None = None
+        run = self.model
         if any(site.stack == "cross" for site in find_heads(self.model).sites):
             if target is None:
                 run = base_model(self.model).get_encoder()
@@ -227,8 +229,8 @@ class _Reader:
                 read = self._decoder_input(target)
                 inputs["decoder_input_ids"] = read.to(device)
                 target_row = self._target_row(target, read)
+        self._check_size(max(len(source), 0 if target_row is None else len(target_row)))
         kept: dict[str, Array] = {}
-        self._check_size(len(source), len(target_row or ()))
 
         def keep(site: Site, weights: Tensor) -> None:
             for place, name in enumerate(site.players):
@@ -263,12 +265,10 @@ class _Reader:
         words = tuple(word + 1 for word in row.words[:-1])
         return TokenRow((first, *row.tokens[:-1]), (0, *words), (True, *row.special[:-1]))
 
-    def _check_size(self, source: int, target: int) -> None:
-        size = len(self.names) * max(source, target) ** 2
-        if size > MOST_WEIGHTS:
+    def _check_size(self, tokens: int) -> None:
+        if len(self.names) * tokens**2 > MOST_WEIGHTS:
             raise FieldError(
-                "heads",
-                f"{len(self.names)} heads on {max(source, target)} tokens are too many for a page: choose some heads",
+                "heads", f"{len(self.names)} heads on {tokens} tokens are too many for a page: choose some heads"
             )
 
 

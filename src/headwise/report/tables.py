@@ -74,8 +74,10 @@ def masks_section(
         element("thead", element("tr", *(element("th", title, scope="col") for title in titles))),
         element("tbody", *rows),
     )
-    most = {name: max(languages, key=lambda each, of=languages: len(of[each])) for name, languages in found.items()}
-    lines = [commands[name].replace("{language}", shlex.quote(most[name])) for name in found if name in commands]
+    lines = []
+    for name in (name for name in found if name in commands):
+        most = max((len(off), language) for language, off in found[name].items())[1]
+        lines.append(commands[name].replace("{language}", shlex.quote(most)))
     text = (
         f"The {noun}s that each mask removes, chosen on dev data. Their effect on test data has not been measured here."
     )
