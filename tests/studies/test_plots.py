@@ -8,7 +8,7 @@ import pytest
 
 from headwise.errors import MissingPackageError
 from headwise.report import Cloud, Curve
-from headwise.report.palette import LINES_LIGHT
+from headwise.report.palette import LINE_COLOURS
 from headwise.studies.plots import CloudPlot, CurvePlot, Plot, save_plots
 
 
@@ -58,7 +58,7 @@ def test_every_plot_is_written_twice_with_its_labels(files: tuple[Path, ...]) ->
     ):
         assert f">{word}<" in text
     assert "nothing" not in text
-    assert all(colour in text for colour in LINES_LIGHT[:2])
+    assert all(colour in text for colour in LINE_COLOURS[:2])
     width, height = struct.unpack(">II", files[1].read_bytes()[16:24])
     assert width > 1200
     assert height > 600, "four panels need two rows"

@@ -154,13 +154,16 @@ def demo_command(
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
     out: Annotated[Path | None, typer.Option("--out", help="Output file.  [default: RUN/report.html]")] = None,
+    roles: Annotated[
+        Path | None, typer.Option("--roles", metavar="RUN", help="Also show the roles of a run of headwise roles.")
+    ] = None,
 ) -> None:
     """Write a self-contained HTML report of a run."""
     from headwise.report import write_report
     from headwise.studies import report_of
 
     path = out or run / "report.html"
-    write_report(path, report_of(run))
+    write_report(path, report_of(run, roles))
     typer.echo(f"{path}: open it in a browser")
 
 

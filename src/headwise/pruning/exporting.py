@@ -14,6 +14,7 @@ from headwise.outputs import output_folder
 from headwise.pruning.checkpoint import PRUNED, save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
+from headwise.pruning.sizes import count_parameters
 from headwise.soft_masks import AnyMask, SoftMask
 
 
@@ -74,7 +75,7 @@ def export(
         >>> before - after  # rows of the query, key and value projections with their biases, columns of the output
         140
     """
-    kind, folder, before, repaired = ExportKind(kind), Path(out), _parameters(model), False
+    kind, folder, before, repaired = ExportKind(kind), Path(out), count_parameters(model), False
     if kind is ExportKind.mask and repair is not None:
         raise HeadwiseError("a mask has no weights to repair: export a shrunk or folded model")
     if kind is not ExportKind.mask:
@@ -94,7 +95,7 @@ def export(
                 mask.save(draft / "mask.json")
                 if baseline is not None:
                     baseline.save(draft / "means.safetensors")
-    return Exported(folder, kind, mask, (before, _parameters(model)))
+    return Exported(folder, kind, mask, (before, count_parameters(model)))
 
 
 def _changes(mask: AnyMask, means: bool, repaired: bool) -> list[str]:
@@ -121,7 +122,3 @@ def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None
             raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
-
-
-def _parameters(model: nn.Module) -> int:
-    return sum(weight.numel() for weight in model.parameters())

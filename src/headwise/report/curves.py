@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from headwise.report.contents import Curve, Section
 from headwise.report.html import element, isolated, joined
+from headwise.report.names import language_label
 from headwise.report.numbers import plain, ticks
 from headwise.report.palette import LINES
 
@@ -68,7 +69,7 @@ def curves_section(
     figures = [
         element(
             "figure",
-            element("figcaption", element("strong", isolated(language))),
+            element("figcaption", element("strong", language_label(language))),
             _plot(language, [curve for curve in drawn if curve.language == language], rankings, axes, words),
         )
         for language in dict.fromkeys(curve.language for curve in drawn)

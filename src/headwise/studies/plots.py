@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from headwise.report import Cloud, Curve, Section, curves_section, scatter_section
-from headwise.report.palette import LINES_LIGHT
+from headwise.report.palette import LINE_COLOURS
 from headwise.support.extras import require
 
 #: Kinds of lines and of points: curves differ without colours too.
@@ -133,7 +133,7 @@ def _draw(figure: Any, plot: Plot) -> None:
 def _draw_curves(axis: Any, curves: Sequence[Curve], names: Sequence[str]) -> None:
     for curve in curves:
         place = names.index(curve.ranking)
-        colour = LINES_LIGHT[place % len(LINES_LIGHT)]
+        colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         dash, marker = _DASHES[place % len(_DASHES)], _MARKERS[place % len(_MARKERS)]
         axis.plot(curve.removed, curve.value, dash, marker=marker, ms=3, lw=1.2, color=colour, label=curve.ranking)
         if curve.low:
@@ -145,7 +145,7 @@ def _draw_curves(axis: Any, curves: Sequence[Curve], names: Sequence[str]) -> No
 def _draw_cloud(axis: Any, cloud: Cloud, names: Sequence[str]) -> None:
     for name, points in cloud.groups.items():
         place = names.index(name)
-        colour, marker = LINES_LIGHT[place % len(LINES_LIGHT)], _MARKERS[place % len(_MARKERS)]
+        colour, marker = LINE_COLOURS[place % len(LINE_COLOURS)], _MARKERS[place % len(_MARKERS)]
         axis.plot([x for x, _ in points], [y for _, y in points], marker, ms=2, color=colour, label=name)
     axis.set_xticks([])
     axis.set_yticks([])
