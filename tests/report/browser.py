@@ -44,8 +44,12 @@ class Tab:
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.messages.append("a dialog was opened"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         self.page.goto(f"{path.as_uri()}{'#' if link else ''}{link}")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.messages.append("a dialog was opened")
+        dialog.dismiss()
 
     def text(self, selector: str) -> str:
         """The visible text of the first element that matches."""

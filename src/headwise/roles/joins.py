@@ -127,7 +127,8 @@ def role_values(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> tuple[Rol
         ('self', 2, 0.3, 0.0, 1.0)
     """
     labels = heads_by_role(label_heads(roles))
-    named, samples = [], []
+    named: list[tuple[str, str, str]] = []
+    samples = []
     for language in _shared_languages(roles, scores):
         known = dict(zip(scores[language].players, scores[language].value, strict=True))
         values = np.array([known[head] for head in roles[language].heads])

@@ -62,7 +62,7 @@ def lora_adapters(model: Any, rank: int, seed: int, train_head: bool) -> Iterato
             weight.requires_grad_(flag)
 
 
-def _encoder_layers(model: nn.Module) -> list[str]:
+def _encoder_layers(model: Any) -> list[str]:
     """Names of the linear layers of the encoder. Layers from which all heads were removed have no weights."""
     encoder = model.base_model
     prefix = next(f"{name}." if name else "" for name, module in model.named_modules() if module is encoder)
