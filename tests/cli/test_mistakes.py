@@ -117,16 +117,15 @@ def configured(**fields: Any) -> Any:
     return after(lambda w: w.edit("model/config.json", **fields), SCORE)
 
 
-SCORE, EVAL, TUNE, PRUNE = (
-    lambda w: (*w.scoring, "--out", w.here / "out"),
-    lambda w: w.evaluating,
-    lambda w: w.tuning,
-    lambda w: w.pruning,
-)
+Command = Callable[[World], tuple[object, ...]]
+SCORE: Command = lambda w: (*w.scoring, "--out", w.here / "out")  # noqa: E731 - short, as in the tables below
+EVAL: Command = lambda w: w.evaluating  # noqa: E731
+TUNE: Command = lambda w: w.tuning  # noqa: E731
+PRUNE: Command = lambda w: w.pruning  # noqa: E731
 #: Deep enough for the recursion limit of Python.
 DEEP = "[" * 5000
 #: What is typed, and what must be said about it. Exit code 2: the command line itself is wrong.
-USAGE: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
+USAGE: dict[str, tuple[Command, str]] = {
     "no such command": (lambda w: ("scroe", w.model), "No such command 'scroe'"),
     "no model": (lambda w: ("score",), "Missing argument"),
     "no task": (lambda w: ("score", w.model, "--data", w.data), "--task"),
@@ -152,7 +151,7 @@ USAGE: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
     "rounds 0": (lambda w: ("refine", w.run, "--rounds", 0), "--rounds"),
     "workers 0": (lambda w: (*SCORE(w), "--workers", 0), "workers"),
 }
-OPTIONS: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
+OPTIONS: dict[str, tuple[Command, str]] = {
     "no such model": (lambda w: ("score", "./no", *w.scoring[2:]), "./no: no such folder"),
     "no such task": (lambda w: ("eval", w.model, "--task", "cooking", "--data", w.data), "cooking"),
     "no such data": (lambda w: ("eval", w.model, "--task", "pos", "--data", w.here / "no"), "no"),
@@ -219,12 +218,14 @@ OPTIONS: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
 }
 
 
-def cut_all_heads(world: World) -> None:
+def cut_all_heads(world: World, **fields: Any) -> None:
+    """Write a pruned model without heads, with changes of its manifest."""
     model = load_model(world.model)
     heads = find_heads(model)
     export(model, HeadMask.without(heads, heads.players()), None, world.here / "none")
     for file in world.model.glob("tokenizer*"):
         shutil.copy(file, world.here / "none")
+    world.edit("none/headwise.json", **fields)
 
 
 def write_massive(world: World, **fields: Any) -> None:
@@ -233,7 +234,7 @@ def write_massive(world: World, **fields: Any) -> None:
 
 
 TOKENIZER, TREEBANK = "model/tokenizer.json", "data/ud/en_toy-ud-dev.conllu"
-FILES: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
+FILES: dict[str, tuple[Command, str]] = {
     "no config of the model": (after(lambda w: (w.model / "config.json").unlink(), SCORE), "model"),
     "config that is not JSON": (after(lambda w: w.write("model/config.json", "{"), SCORE), "config.json"),
     "config that is too deep": (after(lambda w: w.write("model/config.json", '{"a":' + DEEP), SCORE), "not a model"),
@@ -251,7 +252,7 @@ FILES: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
         after(lambda w: w.write("model/model.safetensors", (w.model / "model.safetensors").read_bytes()[:999]), SCORE),
         "cannot be loaded"),
     "no weights": (after(lambda w: (w.model / "model.safetensors").unlink(), SCORE), "model.safetensors"),
-    "no tokenizer": (after(lambda w: [file.unlink() for file in w.model.glob("token*")], SCORE), "tokenizer"),
+    "no tokenizer": (after(lambda w: list(map(Path.unlink, w.model.glob("token*"))), SCORE), "tokenizer"),
     "tokenizer that is a list": (after(lambda w: w.write(TOKENIZER, "[1]"), SCORE), "tokenizer"),
     "tokenizer that is too deep": (after(lambda w: w.write(TOKENIZER, DEEP), SCORE), "tokenizer"),
     "tokenizer settings of a wrong type": (
@@ -311,8 +312,7 @@ FILES: dict[str, tuple[Callable[[World], tuple[object, ...]], str]] = {
         after(lambda w: (w.here / "loop").symlink_to(w.here / "loop"),
               lambda w: (*PRUNE(w)[:6], "--out", w.here / "loop")), "loop"),
     "pruned model with a manifest of a wrong type": (
-        after(lambda w: (cut_all_heads(w), w.edit("none/headwise.json", tied=[1])),
-              lambda w: ("heads", w.here / "none")), "headwise.json"),
+        after(lambda w: cut_all_heads(w, tied=[1]), lambda w: ("heads", w.here / "none")), "headwise.json"),
 }  # fmt: skip
 ALL = {name: (*case, code) for cases, code in ((USAGE, 2), (OPTIONS, 1), (FILES, 1)) for name, case in cases.items()}
 

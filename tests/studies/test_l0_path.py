@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadMask, HeadwiseError
+from headwise.engine.evaluation import MaskJudge
 from headwise.report import write_report
 from headwise.scoring import ScoringPlan
 from headwise.scoring.l0_path import L0Point
@@ -16,7 +17,7 @@ from headwise.studies.l0_path import L0_PATH, L0PathPlan
 from headwise.studies.l0_path_study import WHOLE, Measured, claims, closest, condition_of, resampled
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.metrics import Accuracy
-from headwise.tuning import l0
+from headwise.tuning import l0, train_model
 from tests.cli.test_text_tasks import IDS, save
 from tests.families import BY_NAME
 from tests.studies.planted import PLANTED
@@ -62,7 +63,7 @@ def test_a_finished_study_is_loaded_shown_and_not_trained_again(
     assert L0_PATH.load(study.folder) == study
     write_report(tmp_path / "report.html", report_of(study.folder))
     assert "from scratch" in (tmp_path / "report.html").read_text()
-    monkeypatch.setattr(l0.MaskJudge, "results", lambda *_: pytest.fail("measured twice"))
+    monkeypatch.setattr(MaskJudge, "results", lambda *_: pytest.fail("measured twice"))
     assert L0_PATH.run(plan, study.folder) == study
 
 
@@ -78,7 +79,7 @@ def test_an_interrupted_study_ends_with_the_same_numbers(
             raise KeyboardInterrupt
         return train(*arguments, **options)
 
-    train = l0.train_model
+    train = train_model
     with monkeypatch.context() as patch:
         patch.setattr(l0, "train_model", killed)
         with pytest.raises(KeyboardInterrupt):

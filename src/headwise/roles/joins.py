@@ -137,7 +137,8 @@ def role_values(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> tuple[Rol
             if owns.any():
                 named.append((language, scores[language].provenance.baseline, role))
                 samples.append((values[owns], values[~owns]))
-    return tuple(RoleValue(*name, *test) for name, test in zip(named, _tests(samples), strict=True))
+    found = zip(named, _tests(samples), strict=True)
+    return tuple(RoleValue(language, baseline, role, *test) for (language, baseline, role), test in found)
 
 
 #: Sizes and means of two samples, superiority of the first, p-value, and whether it is significant.

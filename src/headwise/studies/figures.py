@@ -52,13 +52,14 @@ def figure_of(folder: str | os.PathLike[str], kind: FigureKind | str) -> Any:
     path, kind = Path(folder), FigureKind(kind)
     study = load_study(path) if "study" in read_config(path) else None
     scores = study.scores if study is not None else load_scores(path)
+    found: Any = study
     if kind is FigureKind.maps:
         return plot_maps(scores)
     if kind is FigureKind.likeness:
         return plot_likeness(scores)
-    if kind is FigureKind.gains and isinstance(study, HasGains):
-        return plot_gains(study.mask_gains(), study.metric)
-    if kind is FigureKind.curves and isinstance(study, HasCurves):
-        return plot_curves(study.lines, study.metric, noun_of(scores))
+    if kind is FigureKind.gains and isinstance(found, HasGains):
+        return plot_gains(found.mask_gains(), found.metric)
+    if kind is FigureKind.curves and isinstance(found, HasCurves):
+        return plot_curves(found.lines, found.metric, noun_of(scores))
     needed = {"gains": "a targeted study", "curves": "an iterative study"}[kind.value]
     raise HeadwiseError(f"{path}: has no {kind.value}: they come from {needed}")

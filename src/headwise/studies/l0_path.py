@@ -122,8 +122,7 @@ class L0PathPlan:
     @property
     def scratch_settings(self) -> TuningSettings:
         """The settings of the control from scratch."""
-        changes = {"epochs": self.scratch_epochs, "learning_rate": self.scratch_learning_rate}
-        return dataclasses.replace(self.settings, **changes)
+        return dataclasses.replace(self.settings, epochs=self.scratch_epochs, learning_rate=self.scratch_learning_rate)
 
     def gates(self, sites: str) -> L0Tuning:
         """What is trained together in the path of some sites."""

@@ -155,7 +155,7 @@ def _all_by_type(point: L0Point) -> dict[str, int]:
 def layer_table(measured: Measured) -> StudyTable:
     """Heads kept in every site, for every point."""
     sites = list(next(iter(measured.paths.values()))[0].kept)
-    rows = tuple(
+    rows: tuple[tuple[TableCell, ...], ...] = tuple(
         (gates, f"{point.lam:g}", *(point.kept[site] for site in sites))
         for gates, points in measured.paths.items()
         for point in points

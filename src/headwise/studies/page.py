@@ -93,7 +93,7 @@ def _roles(folder: Path, scores: Mapping[str, HeadScores]) -> HeadRoles:
 def _cost(study: Study | None, scores: Mapping[str, HeadScores]) -> tuple[LanguageCost, ...]:
     """The cost of scoring and of the later steps of a study, by language."""
     seconds = study.seconds if study is not None else {}
-    later = study.units() if isinstance(study, CountsUnits) else {}
+    later: Mapping[str, Mapping[str, float]] = study.units() if isinstance(study, CountsUnits) else {}
     return tuple(
         LanguageCost(language, {"scoring": each.provenance.units, **later.get(language, {})}, seconds.get(language))
         for language, each in scores.items()
