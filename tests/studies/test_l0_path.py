@@ -96,7 +96,10 @@ def test_gates_of_a_translation_model_by_type_with_bleu_and_chrf(tmp_path: Path)
     lines = [f"w{n} w{m}\tw5 w6 w7 w8 w{n}" for n in range(4, 24) for m in range(30, 40)]
     (tmp_path / "data" / "mt" / "en-de.tsv").write_text("\n".join(lines) + "\n")
     scoring = ScoringPlan(str(tmp_path / "model"), "translation", str(tmp_path / "data"), "en-de")
-    plan = L0PathPlan(scoring, lams=[9.0], limit_train=8, limit_test=3, gate_learning_rate=2.0, resamples=50)
+    plan = L0PathPlan(
+        scoring, lams=[9.0], epochs=3, batch_tokens=32, limit_train=24, limit_test=3, gate_learning_rate=2.0,
+        resamples=50,
+    )  # fmt: skip
     found = L0_PATH.run(plan, tmp_path / "study")
     none, encoder, everything = read_rows(found.folder, "l0-path")
     assert none["encoder/decoder/cross"] == "12/12/12"
