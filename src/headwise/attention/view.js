@@ -1,23 +1,8 @@
-"use strict";
 // Attention of one head at a time, on all sentences side by side: lines, strongest keys, or a matrix.
-const $ = (id) => document.getElementById(id);
-const SVG = document.querySelector("svg").namespaceURI;
 const data = JSON.parse($("data").textContent);
 const LINE = 21; // pixels per token
 const GAP = 130; // pixels between the two columns of tokens
 const state = { head: 0, view: "lines", merged: false, specials: true, chosen: null };
-
-// An element with attributes and children; text is never parsed as markup.
-function make(name, attributes = {}, ...children) {
-  const svg = ["svg", "path", "rect", "line", "text", "g"].includes(name);
-  const element = svg ? document.createElementNS(SVG, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
-  }
-  element.append(...children);
-  return element;
-}
 
 // Groups of tokens that are shown as one: words, or single tokens; without special tokens if these are hidden.
 function groupsOf(row) {

@@ -23,7 +23,7 @@ from headwise.heads import HeadMap, Site, base_model, find_heads
 from headwise.means import MeanOutputs
 from headwise.soft_masks import AnyMask, SoftMask
 from headwise.support.display import shorten
-from headwise.support.embedding import page_policy, safe_json
+from headwise.support.embedding import page_policy, page_script, safe_json
 
 Array = NDArray[np.float32]
 #: Maximum number of weights of a view; the page of so many has about 12 MB.
@@ -93,7 +93,7 @@ class AttentionView:
 
     def page(self) -> str:
         """The view as an HTML page."""
-        style, script = (_file(name) for name in ("view.css", "view.js"))
+        style, script = _file("view.css"), page_script(_file("view.js"))
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
             f'<meta http-equiv="Content-Security-Policy" content="{page_policy(style, script)}"/>\n'

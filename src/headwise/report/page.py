@@ -15,7 +15,7 @@ from headwise.report.languages import common_section, likeness_section
 from headwise.report.palette import colour_rules
 from headwise.report.payload import payload_of
 from headwise.report.tables import commands_section, cost_section, provenance_section
-from headwise.support.embedding import page_policy, safe_json
+from headwise.support.embedding import page_policy, page_script, safe_json
 
 #: The parts of the script, in order.
 SCRIPTS = ("report.js", "atlas.js", "head.js")
@@ -51,7 +51,7 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
 def render(report: Report) -> str:
     """The page as text."""
     style = f"{_file('report.css')}{colour_rules()}"
-    script = "".join(map(_file, SCRIPTS))
+    script = page_script(*map(_file, SCRIPTS))
     payload = payload_of(report)
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
     return template.render(

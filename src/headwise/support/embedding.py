@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from importlib.resources import files
 from typing import Any
 
 #: Characters that could end a script element, or that are line ends in JavaScript.
@@ -18,6 +19,12 @@ def safe_json(data: Any) -> str:
         '{"a":"\\u003c/script\\u003e"}'
     """
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_TABLE)
+
+
+def page_script(*scripts: str) -> str:
+    """The script of a page: what all pages share, and then its own scripts."""
+    shared = files("headwise.support").joinpath("elements.js").read_text(encoding="utf-8")
+    return "\n".join((shared, *scripts))
 
 
 def page_policy(style: str, script: str) -> str:

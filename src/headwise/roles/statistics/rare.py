@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from headwise.architectures import Stack
 from headwise.errors import FieldError
-from headwise.roles.attention import BatchTokens, PairMask, SiteAttention, top_in
+from headwise.roles.attention import BatchTokens, SiteAttention, top_in
 from headwise.roles.corpus import Corpus
 from headwise.roles.statistics.base import ALL, SELF, Column, Statistic
 from headwise.support.extras import require
@@ -21,8 +22,28 @@ FREQUENT = 500
 COLUMNS = (Column("rare:1"), Column("rare:2"))
 
 
+class _Rarest:
+    """Hits of the rarest token or word of a sentence, and of the two rarest."""
+
+    def measure(self, site: SiteAttention) -> tuple[Tensor, Tensor]:
+        """The number of hits, (rows, heads, 2), and of tokens that see such a token or word, (rows, 2)."""
+        found = [top_in(site, site.top_text, mask) for mask in (self._rarest, self._two_rarest)]
+        return torch.stack([hits for hits, _ in found], -1), torch.stack([counts for _, counts in found], -1)
+
+    # Methods rather than closures: a mask is computed once for all sites, and is found again by its function.
+    def _rarest(self, batch: BatchTokens) -> Tensor:
+        return self._mask(batch, 1)
+
+    def _two_rarest(self, batch: BatchTokens) -> Tensor:
+        return self._mask(batch, 2)
+
+    def _mask(self, batch: BatchTokens, number: int) -> Tensor:
+        """The pairs of queries and keys whose key is among a number of rarest ones."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class RareTokens:
+class RareTokens(_Rarest):
     """How often the largest weight on the text is on the least frequent token, or on one of the two least frequent.
 
     Frequencies are those of the examples. Of equally frequent tokens, the one with the higher id counts as rarer:
@@ -53,16 +74,6 @@ class RareTokens:
         source, target = (torch.from_numpy(rarest_tokens(side)) for side in sides)
         return cls(source, target)
 
-    def measure(self, site: SiteAttention) -> tuple[Tensor, Tensor]:
-        """The number of hits, (rows, heads, 2), and of tokens that see such a token, (rows, 2)."""
-        return _hits(site, self._rarest, self._two_rarest)
-
-    def _rarest(self, batch: BatchTokens) -> Tensor:
-        return self._mask(batch, 1)
-
-    def _two_rarest(self, batch: BatchTokens) -> Tensor:
-        return self._mask(batch, 2)
-
     def _mask(self, batch: BatchTokens, number: int) -> Tensor:
         rare = (self.target if batch.reads_target else self.source)[batch.index.cpu(), :number]
         same = batch.tokens.key_ids[..., None] == rare.to(batch.tokens.key_ids.device)[:, None]  # (rows, keys, number)
@@ -70,47 +81,36 @@ class RareTokens:
 
 
 @dataclass(frozen=True, eq=False)
-class RareWords:
+class RareWords(_Rarest):
     """The same for words by general frequencies: how often the largest weight on the text is on a piece of such a word.
 
     Attributes:
         rarest: The two rarest words of each example, -1 if there is none, (examples, 2).
-        words: The word of each token of each example, -1 for special tokens.
+        words: The word of each token of each example, -2 for special tokens and padding, (examples, tokens).
     """
 
     stacks: ClassVar[tuple[Stack, ...]] = SELF
     columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
-    rarest: tuple[tuple[int, int], ...]
-    words: tuple[tuple[int, ...], ...]
+    rarest: Tensor
+    words: Tensor
 
-    def measure(self, site: SiteAttention) -> tuple[Tensor, Tensor]:
-        """The number of hits, (rows, heads, 2), and of tokens that see such a word, (rows, 2)."""
-        return _hits(site, self._rarest, self._two_rarest)
-
-    def _rarest(self, batch: BatchTokens) -> Tensor:
-        return self._mask(batch, 1)
-
-    def _two_rarest(self, batch: BatchTokens) -> Tensor:
-        return self._mask(batch, 2)
+    @classmethod
+    def of(cls, rarest: Sequence[Sequence[int]], words: Sequence[Sequence[int]]) -> "RareWords":
+        """The statistic for examples whose rarest words are known; `words` has -1 for special tokens."""
+        padded = pad_sequence([torch.tensor(each) for each in words], batch_first=True, padding_value=-1)
+        return cls(torch.tensor(rarest), torch.where(padded < 0, -2, padded))
 
     def _mask(self, batch: BatchTokens, number: int) -> Tensor:
-        found = torch.zeros(batch.tokens.key_ids.shape, dtype=torch.bool)
-        for row, example in enumerate(batch.index.tolist()):
-            wanted = [word for word in self.rarest[example][:number] if word >= 0]
-            owners = torch.tensor(self.words[example])
-            found[row, : len(owners)] = torch.isin(owners, torch.tensor(wanted, dtype=torch.long))
-        return batch.text_pairs & found.to(batch.text_pairs.device)[:, None]
+        index = batch.index.cpu()
+        words = self.words[index, : batch.tokens.key_ids.shape[1], None]
+        same = (words == self.rarest[index, None, :number]).any(-1)  # (rows, keys)
+        return batch.text_pairs & same.to(batch.text_pairs.device)[:, None]
 
 
 def rare_statistic(corpus: Corpus) -> Statistic:
     """The statistic for the examples of a language, by the frequencies of the corpus."""
-    return RareTokens.of(corpus) if corpus.rarest is None else RareWords(corpus.rarest, corpus.words)
-
-
-def _hits(site: SiteAttention, rarest: PairMask, two_rarest: PairMask) -> tuple[Tensor, Tensor]:
-    found = [top_in(site, site.top_text, mask) for mask in (rarest, two_rarest)]
-    return torch.stack([hits for hits, _ in found], -1), torch.stack([counts for _, counts in found], -1)
+    return RareTokens.of(corpus) if corpus.rarest is None else RareWords.of(corpus.rarest, corpus.words)
 
 
 def rarest_tokens(texts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
