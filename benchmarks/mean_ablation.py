@@ -4,6 +4,7 @@ The heads of e5-small-pos are scored on dev data of the phrasebook with `stars` 
 zero, or by its mean output over the dev data. Two sets of heads are compared: those decided harmful, and those that are
 likely harmful (at most a tenth of them expected not to be). Each set is removed under both baselines, and judged on
 test data by the paired bootstrap. Results are stored in `--out`, so the same command resumes after an interruption.
+The scores are written as run folders (`zero-0` for the first seed), which `headwise roles --scores` reads.
 
     python -m benchmarks.mean_ablation [--quick] [--languages zh,tr,ar,th,ja,sw] [--seeds 0,1] [--budget 4000]
         [--out runs/mean-ablation]
@@ -12,6 +13,7 @@ test data by the paired bootstrap. Results are stored in `--out`, so the same co
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +26,7 @@ from headwise.architectures import BASELINES
 from headwise.engine.evaluation import MaskJudge
 from headwise.files import hash_json
 from headwise.runs import open_run
+from headwise.runs.config import write_config
 from headwise.scoring import load_setting
 from headwise.studies.judge import Judge
 from headwise.tasks.metrics import Metric
@@ -45,6 +48,8 @@ def main() -> None:
                     name: bench.run("stars", {}, problems[name][language], seed, options.budget).scores
                     for name, bench in benches.items()
                 }
+                for name, found in scores.items():
+                    save(options.out / f"{name}-{seed}", name, seed, found)
                 rows += compare(benches, scores, {name: judges[name][language] for name in judges}, seed)
     print(table(rows))
     print(json.dumps(summary(rows)))
@@ -58,6 +63,13 @@ def read_options() -> argparse.Namespace:
         options.languages, options.seeds, options.budget, options.limit_test = "sw", "0", 600, 40
     options.out, options.seeds = default_out(options, "mean-ablation"), numbers(options.seeds, int)
     return options
+
+
+def save(folder: Path, baseline: str, seed: int, scores: HeadScores) -> None:
+    """Write the scores of a language as those of a run."""
+    (folder / "scores").mkdir(parents=True, exist_ok=True)
+    write_config(folder, {"seed": seed, "baseline": baseline})
+    scores.save(folder / "scores" / f"{scores.provenance.language}.json")
 
 
 def compare(
