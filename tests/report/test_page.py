@@ -39,7 +39,7 @@ from tests.report.samples import (
 )
 
 TITLES = [
-    "Gains", "Atlas of heads", "Iterative pruning", "Similarity of languages", "Shared and specific", "Cost",
+    "Gains", "Atlas of heads", "Iterative pruning", "Compare", "Similarity of languages", "Shared and specific", "Cost",
     "Provenance", "How to reproduce",
 ]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;\u202e"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -10,6 +11,9 @@ from headwise.errors import HeadwiseError
 from headwise.heads import PlayerKind
 from headwise.roles.table import HeadRoles
 from headwise.scores import HeadScores
+
+if TYPE_CHECKING:  # imports torch
+    from headwise.attention.view import AttentionView
 
 #: Differences with a smaller P-value are marked.
 SIGNIFICANT = 0.05
@@ -159,6 +163,19 @@ class Section:
 
 
 @dataclass(frozen=True)
+class ComparedRun:
+    """Another run on the same heads, which the page compares with the main one.
+
+    Attributes:
+        name: Its name, such as that of its folder; different for each run.
+        scores: Its scores, by language.
+    """
+
+    name: str
+    scores: Mapping[str, HeadScores]
+
+
+@dataclass(frozen=True)
 class Report:
     """The contents of the page.
 
@@ -168,8 +185,12 @@ class Report:
         task: Name of the task.
         data: Name of the data.
         note: A note at the top of the page.
+        about: What was done, in one or two sentences.
         sections: The sections of a study, which come first.
         scores: Scores of the heads, by language.
+        name: Name of the run that the scores come from, where it is compared with other runs.
+        compared: Other runs on the same heads.
+        attention: Attention of some heads on sentences whose labels are the codes of their languages.
         roles: Roles of the heads, if they were measured.
         cost: The cost, by language.
         provenance: Further provenance of the results, by name.
@@ -185,8 +206,12 @@ class Report:
     task: str = ""
     data: str = ""
     note: str = ""
+    about: str = ""
     sections: tuple[Section, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
+    name: str = "this run"
+    compared: tuple[ComparedRun, ...] = ()
+    attention: "AttentionView | None" = None
     roles: HeadRoles | None = None
     cost: tuple[LanguageCost, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)

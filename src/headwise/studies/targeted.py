@@ -236,4 +236,10 @@ def _outcome(
     return LanguageOutcome(judge.value(base), len(base), outcomes, randoms, units)
 
 
-TARGETED = GridKind("targeted", TargetedPlan, prepare, cells, finish, load_targeted)
+TARGETED = GridKind(
+    "targeted", TargetedPlan, prepare, cells, finish, load_targeted,
+    about=(
+        "The heads of each language are scored on dev data, harmful ones are removed, and the masks are judged "
+        "on test data, beside controls that remove the same number of heads."
+    ),
+)  # fmt: skip
