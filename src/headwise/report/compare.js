@@ -121,10 +121,10 @@ function changeTable(pairs, one, other) {
 function summary(pairs, one, other) {
   const rho = correlation(pairs.map(({ a }) => a.value), pairs.map(({ b }) => b.value));
   const counts = Object.entries(PAIRS).map(([kind, [, , words]]) => `${pairs.filter(({ pair }) => pair === kind).length} ${words}`);
-  const same = one.run === other.run || String(one.run.scale) === String(other.run.scale);
+  const [here, there] = [one, other].map(({ run, language }) => run.scales[language.scale]);
   return [
     make("p", {}, `${pairs.length} ${data.noun}s, Spearman’s ρ = ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")}: ${counts.join(", ")}.`),
-    ...(same ? [] : [make("p", { class: "legend" }, `The two runs measure different things (${one.run.scale.join("; ")} and ${other.run.scale.join("; ")}): compare ranks and signs, not sizes.`)]),
+    ...(here === there ? [] : [make("p", { class: "legend" }, `The two are values of different kinds (${here}; ${there}): compare ranks and signs, not sizes.`)]),
   ];
 }
 

@@ -37,6 +37,7 @@ class Gain:
         random_sd: Standard deviation over these random removals.
         off: Names of the removed heads; empty if they are not known.
         parameters: Number of parameters of the model before and after pruning, if known.
+        flops: Floating-point operations per example before and after pruning, counted, if known.
 
     Example:
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
@@ -55,6 +56,7 @@ class Gain:
     random_sd: float | None = None
     off: tuple[str, ...] = ()
     parameters: tuple[int, int] | None = None
+    flops: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.base) and math.isfinite(self.pruned)):

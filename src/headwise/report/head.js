@@ -90,7 +90,7 @@ function runCharts(name, code) {
     if (!found.length) return null;
     if (!run.alone) return valueChart(found, code, run.decimals, ["Value in the run ", make("bdi", {}, run.name)], run.about);
     const turned = found.map((each) => ({ ...each, value: -each.value, low: -each.high, high: -each.low }));
-    const about = `The change of ${run.scale.join("; ")} when only this ${data.noun} is removed, with 95% intervals. Orange: the ${data.noun} is harmful.`;
+    const about = `The change of ${run.scales.join("; ")} when only this ${data.noun} is removed, with 95% intervals. Orange: the ${data.noun} is harmful.`;
     return valueChart(turned, code, run.decimals, ["Removed alone, by the run ", make("bdi", {}, run.name)], about);
   });
 }
@@ -152,8 +152,8 @@ function roleTable(known) {
 function relationTable(known) {
   if (!data.relations.rows) return null;
   const rows = known.flatMap(({ language, place }) => (data.relations.rows[language.code] ?? []).filter((row) => row[0] === place)
-    .map(([, relation, value, offset]) => make("tr", {}, make("th", { scope: "row" }, ...label(language)), make("td", {}, data.relations.names[relation]),
-      make("td", { class: "number" }, `${(100 * value).toFixed(0)}%`), make("td", { class: "number" }, `${(100 * offset).toFixed(0)}%`))));
+    .map(([, relation, right]) => make("tr", {}, make("th", { scope: "row" }, ...label(language)), make("td", {}, data.relations.names[relation]),
+      make("td", { class: "number" }, `${right}%`), make("td", { class: "number" }, `${data.relations.offsets[language.code][relation]}%`))));
   if (!rows.length) return null;
   const head = [["Language"], ["Relation"], ["Right", "number"], ["Offset", "number"]].map(([title, kind]) => make("th", { scope: "col", class: kind }, title));
   return make("section", {}, make("h3", {}, "Best relation"), make("div", { class: "frame" },

@@ -41,6 +41,8 @@ def payload_of(report: Report) -> dict[str, Any] | None:
     values = [value for each in scores.values() for value in each.value]
     main = _run(report.name, scores, shapes)
     compared = [_run(run.name, run.scores, shapes) for run in report.compared]
+    for language in (language for run in compared for language in run["languages"]):
+        del language["count"], language["limit"]  # only the maps of the main run show them
     return {
         "version": VERSION,
         "noun": report.noun,
@@ -63,17 +65,29 @@ def _run(name: str, scores: Mapping[str, HeadScores], shapes: dict[tuple[str, ..
         shapes.setdefault(each.players, each)
     places = {players: place for place, players in enumerate(shapes)}
     decimals = decimals_for([value for each in known.values() for value in each.value]) + 1
+    scales = {scale: place for place, scale in enumerate(dict.fromkeys(map(_scale, known.values())))}
     return {
         "name": name,
         "about": _about(known),
-        "scale": sorted({f"{each.provenance.game}, {each.provenance.estimand}" for each in known.values()}),
+        "scales": list(scales),
         "alone": all(each.provenance.estimand == ALONE for each in known.values()),
         "decimals": decimals,
         "languages": [
-            {"code": code, "name": name_of(code), "shape": places[each.players], **_numbers(each, decimals)}
+            {
+                "code": code,
+                "name": name_of(code),
+                "shape": places[each.players],
+                "scale": scales[_scale(each)],
+                **_numbers(each, decimals),
+            }
             for code, each in known.items()
         ],
     }
+
+
+def _scale(scores: HeadScores) -> str:
+    """What the values of scores are: the value of a coalition, and the estimand."""
+    return ", ".join(filter(None, (scores.provenance.game, scores.provenance.estimand)))
 
 
 def _about(scores: Mapping[str, HeadScores]) -> str:

@@ -1,6 +1,6 @@
 """The dependency relation that each head follows best, for the page of a head."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,26 @@ def places_of(scores: Mapping[str, HeadScores]) -> dict[str, dict[str, int]]:
 def best_relations(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> dict[str, Any]:
     """The relation of every head whose accuracy exceeds that of its most frequent offset by most.
 
+    Heads that exceed the offset of no relation have none.
+
     Returns:
-        `names`, and `rows[language]`: a list of [player, number of the name, accuracy, that of the offset]. Empty if
-        the roles have no relations.
+        `names` of relations; `rows[language]`: a list of [player, number of the name, accuracy in percent]; and
+        `offsets[language]`: the accuracy of the offset in percent, by the number of the name. Empty if the roles have
+        no relations.
     """
     places, names = places_of(scores), dict[str, int]()
-    rows: dict[str, list[list[Any]]] = {}
+    rows: dict[str, list[list[int]]] = {}
+    offsets: dict[str, dict[int, int]] = {}
     for language, found in roles.items():
-        if language not in places:
-            continue
         for head, relation, value, baseline in _best(found):
-            if head in places[language]:
-                row = [places[language][head], names.setdefault(relation, len(names)), value, baseline]
-                rows.setdefault(language, []).append(row)
-    return {"names": list(names), "rows": rows} if rows else {}
+            if head in places.get(language, {}):
+                number = names.setdefault(relation, len(names))
+                rows.setdefault(language, []).append([places[language][head], number, round(100 * value)])
+                offsets.setdefault(language, {})[number] = round(100 * baseline)
+    return {"names": list(names), "rows": rows, "offsets": offsets} if rows else {}
 
 
-def _best(found: LanguageRoles) -> list[tuple[str, str, float, float]]:
+def _best(found: LanguageRoles) -> Iterator[tuple[str, str, float, float]]:
     """The head, its best relation, its accuracy and that of the offset, for each head that has one."""
     columns = [
         place
@@ -53,21 +56,14 @@ def _best(found: LanguageRoles) -> list[tuple[str, str, float, float]]:
         if column.name.startswith(_SYNTAX) and not column.name.startswith(_PUNCTUATION)
     ]
     if not columns:
-        return []
+        return
     baselines = np.array([found.columns[place].baseline for place in columns])
-    excess = np.where(found.count[:, columns] >= FEWEST, found.value[:, columns] - baselines, np.nan)
-    excess = np.where(np.isnan(excess), -np.inf, excess)  # (heads, relations)
-    rows = []
+    enough = (found.count[:, columns] >= FEWEST) & ~np.isnan(found.value[:, columns])
+    excess = np.where(enough, found.value[:, columns] - baselines, 0.0)  # (heads, relations)
     for head, best in enumerate(excess.argmax(1)):
-        if np.isfinite(excess[head, best]):
+        if excess[head, best] > 0:
             _, relation, direction = found.columns[columns[best]].name.split(":")
-            value = float(found.value[head, columns[best]])
-            rows.append(
-                (
-                    found.heads[head],
-                    relation_name(relation, direction),
-                    round(value, 3),
-                    round(float(baselines[best]), 3),
-                )
-            )
-    return rows
+            yield (
+                found.heads[head], relation_name(relation, direction), float(found.value[head, columns[best]]),
+                float(baselines[best]),
+            )  # fmt: skip

@@ -214,8 +214,8 @@ class IterativeStudy:
         over = f", on average over {languages} languages" if languages > 1 else ""
         shown = ", ".join(f"{means[ranking]:.0f} by {ranking}" for ranking in order)
         return (
-            f"{noun[:1].upper()}{noun[1:]}s that can be removed for at most {TOLERANCE:g} point of {self.metric}{over}, "
-            f"of {players}: {shown}."
+            f"{noun[:1].upper()}{noun[1:]}s that can be removed for at most {TOLERANCE:g} point of {self.metric}{over}"
+            f", of {players}: {shown}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -106,6 +106,8 @@ def compared_runs(folder: Path, scores: Mapping[str, HeadScores], others: Sequen
         for each in sorted(folder.glob(f"{SCORING}-*"))
         if any(each.glob("scores/*.json")) and not each.name.startswith(f"{SCORING}-random")
     ]
+    if others and not scores:
+        raise HeadwiseError(f"{folder}: has no scores that {others[0]} could be compared with: give it alone")
     known, found = {_run_name(folder)}, []
     for name, path in (*own, *((_run_name(each), each) for each in others)):
         theirs = load_scores(path)

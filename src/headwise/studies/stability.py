@@ -148,8 +148,8 @@ class StabilityStudy:
         opposed = sum(len(each.opposed) for each in found)
         noun = noun_of(self.scores)
         return (
-            f"{len(self.runs)} seeds agree with a Jaccard index of harmful {noun}s of {jaccard:.2f}{rho}, on average over "
-            f"{len(found)} languages and pairs of seeds; {opposed or 'no'} {noun if opposed == 1 else noun + 's'} "
+            f"{len(self.runs)} seeds agree with a Jaccard index of harmful {noun}s of {jaccard:.2f}{rho}, on average "
+            f"over {len(found)} languages and pairs of seeds; {opposed or 'no'} {noun if opposed == 1 else noun + 's'} "
             "are harmful for one seed and helpful for another."
         )
 
