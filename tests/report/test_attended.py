@@ -77,7 +77,7 @@ COLUMNS = (
 def test_the_best_relation_exceeds_its_offset_by_most() -> None:
     values = [[0.5, 0.7, 0.9, 0.9], [0.3, 0.65, 0.1, 0.9], [0.2, 0.5, 0.9, 0.9]]
     found = best_relations(roles_of(values, COLUMNS), {"zh": scores_of([0.1] * 3)})
-    # Head 0: +20 points over nsubj and +10 over obj. Head 1: +5 over obj. Head 2: none, since punctuation does not count.
+    # Head 0: +20 points over nsubj, +10 over obj. Head 1: +5 over obj. Head 2: none, punctuation does not count.
     assert found == {
         "names": ["nsubj → head", "head → obj"],
         "rows": {"zh": [[0, 0, 50], [1, 1, 65]]},

@@ -313,7 +313,7 @@ def test_the_views_of_attention_are_linked(visit: Open, report: Path) -> None:
     tab.page.locator("#look").select_option("strongest")
     assert tab.page.url.endswith("#head=L0H3&language=ar&attention=strongest")
     drawn = figure.evaluate(
-        """(figure) => [...figure.querySelectorAll("line")].map((line) => Math.floor(Number(line.getAttribute("y2")) / 21))"""
+        "(figure) => [...figure.querySelectorAll('line')].map((line) => Math.floor(line.getAttribute('y2') / 21))"
     )
     assert drawn == view.weights("encoder.0.3").argmax(1).tolist()
     tab.page.keyboard.press("Escape")
