@@ -131,8 +131,8 @@ def test_a_click_on_a_head_opens_its_page(visit: Open, report: Path) -> None:
     harmful = [code for code, each in scores.items() if each.decision[place] == "harmful"]
     assert tab.text("#head-page .verdict li").startswith(f"harmful in {len(harmful)} of 8")
     assert tab.page.locator("#head-page h3").all_inner_texts() == [
-        "Value in every language", "Value in the run other seed", "Attention", "Removed by the masks of", "Roles",
-        "Best relation",
+        "Value in every language", "Value in the run other seed", "Removed alone, by the run alone", "Attention",
+        "Removed by the masks of", "Roles", "Best relation",
     ]  # fmt: skip
     tab.page.keyboard.press("ArrowRight")
     assert tab.text("#head-title").startswith("L3H6")
@@ -287,7 +287,7 @@ def test_attention_of_a_head_in_four_scripts_side_by_side(visit: Open, report: P
     for name in ("Hindi", "Thai"):
         tab.page.locator(".look-languages").get_by_label(name, exact=True).check()
     figures = heads_at(tab)
-    assert [figures.nth(place).get_attribute("data-language") for place in range(figures.count())] == [
+    assert [figures.nth(place).get_attribute("data-code") for place in range(figures.count())] == [
         "ar", "zh", "hi", "th",
     ]  # fmt: skip
     for place, language in enumerate(("ar", "zh", "hi", "th")):
@@ -297,7 +297,7 @@ def test_attention_of_a_head_in_four_scripts_side_by_side(visit: Open, report: P
     assert len(tops) == 1, "side by side"
     weights = sample_attention(LANGUAGES[:8]).weights("encoder.0.3", 4)  # the first sentence of zh
     assert figures.nth(1).locator("line").count() == pytest.approx(int((weights >= 0.005).sum()), abs=2)
-    tab.page.locator("#look-sentence").select_option("1")
+    tab.page.locator("#look-sentence").select_option(label="2")
     assert figures.nth(1).locator("svg text").all_text_contents()[1] == "。"
 
 
@@ -361,7 +361,7 @@ def test_two_languages_of_one_run_are_compared(visit: Open, tmp_path: Path) -> N
     tab = visit(tmp_path / "report.html", "compare=this%20run&language=tr&with=this%20run&other=zh")
     assert tab.page.locator("#compare-run-a").count() == 0
     assert f"ρ = {scores['tr'].compare(scores['zh']).correlation.rho:.2f}" in tab.text("#compare-body")
-    assert tab.page.locator("#compare .axis-title").all_inner_texts() == ["Turkish", "Chinese"]
+    assert tab.page.locator("#compare .axis-title").all_text_contents() == ["Turkish", "Chinese"]
 
 
 def test_runs_of_other_estimands_are_compared_by_ranks(visit: Open, report: Path) -> None:

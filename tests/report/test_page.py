@@ -260,6 +260,7 @@ def test_the_data_of_the_atlas_have_masks_and_roles() -> None:
         "mask:pooled",
         "roles",
         "role:positional",
+        "role:syntactic",
         "role:separator",
     ]
 

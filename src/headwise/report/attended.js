@@ -44,7 +44,7 @@ function attentionFigure(code, members) {
   const [from, to] = data.attention.heads[place].sides;
   const drawn = drawAttention(sentence[from], sentence[to], unpacked(sentence.weights[place]), look, atPointer);
   const language = data.languages.find((each) => each.code === code) ?? { code, name: code };
-  return make("figure", { "data-language": code }, make("figcaption", {}, make("strong", {}, ...label(language))), make("div", { class: "frame", tabindex: "0" }, drawn));
+  return make("figure", { "data-code": code }, make("figcaption", {}, make("strong", {}, ...label(language))), make("div", { class: "frame", tabindex: "0" }, drawn));
 }
 
 // What is shown: view, sentence, sub-words, special tokens, languages.

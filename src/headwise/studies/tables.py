@@ -65,6 +65,7 @@ class StudyTable:
         rows: The rows; None is an empty cell.
         note: A note below the table.
         printed: Whether the command line prints it; it is always saved.
+        shaded: Whether the report shades numbers by their size, as in a map.
     """
 
     name: str
@@ -73,6 +74,7 @@ class StudyTable:
     rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
     printed: bool = True
+    shaded: bool = False
 
 
 def show_cell(cell: TableCell) -> str:
@@ -92,7 +94,15 @@ def show_cell(cell: TableCell) -> str:
 def section_of(table: StudyTable) -> Section:
     """A table as a section of the report."""
     title = f"{table.title[:1].upper()}{table.title[1:]}"
-    return table_section(title, table.columns, [[show_cell(cell) for cell in row] for row in table.rows], table.note)
+    cells = [[show_cell(cell) for cell in row] for row in table.rows]
+    return table_section(title, table.columns, cells, table.note, _shades(table) if table.shaded else None)
+
+
+def _shades(table: StudyTable) -> list[list[float]]:
+    """The size of every number as a share of the largest one; 0 for other cells."""
+    sizes = [[abs(float(cell)) if isinstance(cell, int | float) else 0.0 for cell in row] for row in table.rows]
+    largest = max((size for row in sizes for size in row), default=0.0) or 1.0
+    return [[size / largest for size in row] for row in sizes]
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
