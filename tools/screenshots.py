@@ -1,6 +1,6 @@
 """Screenshots of a report for the documentation: `python -m tools.screenshots report.html --out docs/images`.
 
-Writes `report.png` (the opening screen), `atlas.png`, `head.png` (the page of one head), `attention.png` (the same page,
+Writes `report.png` (the opening screen), `atlas.png`, `head.png` (the page of one head), `attention.png` (the same,
 wide, if the report has attention) and `compare.png`. It needs the browser of `make browser`.
 """
 

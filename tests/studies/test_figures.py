@@ -17,7 +17,7 @@ from headwise.studies.kinds import KINDS
 from headwise.studies.plots import CurvePlot
 from headwise.studies.tables import Figure, StudyTable, as_latex, save_table
 from headwise.studies.tuned_study import TunedStudy
-from tests.report.samples import sample_roles, sample_scores
+from tests.report.samples import HEADS, sample_roles, sample_scores
 from tests.studies.targeted_folder import save_targeted
 
 pytest.importorskip("matplotlib")
@@ -61,7 +61,7 @@ def paths(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def targeted(tmp_path: Path) -> Path:
-    scores = sample_scores(["zh", "tr"], ("encoder.0.0", "encoder.0.1", "encoder.1.0"))
+    scores = sample_scores(["zh", "tr"], HEADS[:6])
     return save_targeted(tmp_path / "targeted", {"zh": 2.0, "tr": -1.0}, scores)
 
 
@@ -100,7 +100,7 @@ def test_roles_by_layer(tmp_path: Path) -> None:
 
 def test_maps_gains_and_likeness_as_tables(targeted: Path) -> None:
     [first, *_] = table_of(targeted, "maps").rows
-    scores = sample_scores(["zh", "tr"], ("encoder.0.0", "encoder.0.1", "encoder.1.0"))
+    scores = sample_scores(["zh", "tr"], HEADS[:6])
     assert first[:3] == ("tr", "encoder.0.0", pytest.approx(scores["tr"].value[0]))
     gains = table_of(targeted, "gains")
     assert "parameters" not in gains.columns, "columns without a value are left out"
