@@ -138,6 +138,7 @@ def _legend(payload: dict[str, Any]) -> Markup:
         _swatch("", "has the role", "taken", "role-only"),
         _swatch("", "perhaps: the interval includes the threshold", "perhaps", "role-only"),
         element("span", id="role-legend", class_="roles-only"),
+        element("span", "pale: perhaps, the interval includes the threshold", class_="roles-only"),
         _swatch("gone", "absent") if gaps else None,
         class_="scale",
         id="scale",

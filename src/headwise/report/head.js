@@ -90,7 +90,8 @@ function runCharts(name, code) {
     if (!found.length) return null;
     if (!run.alone) return valueChart(found, code, run.decimals, ["Value in the run ", make("bdi", {}, run.name)], run.about);
     const turned = found.map((each) => ({ ...each, value: -each.value, low: -each.high, high: -each.low }));
-    const about = `The change of ${run.scales.join("; ")} when only this ${data.noun} is removed, with 95% intervals. Orange: the ${data.noun} is harmful.`;
+    const game = run.scales.map((scale) => scale.split(", ").slice(0, -1).join(", ") || "the value").join("; ");
+    const about = `The change of ${game} when only this ${data.noun} is removed, with 95% intervals. Orange: the ${data.noun} is harmful.`;
     return valueChart(turned, code, run.decimals, ["Removed alone, by the run ", make("bdi", {}, run.name)], about);
   });
 }
