@@ -21,13 +21,13 @@ def score_table(scores: Mapping[str, HeadScores], noun: str) -> StudyTable:
     rows: list[tuple[TableCell, ...]] = []
     for language, each in scores.items():
         low, high = each.interval()
-        columns = (each.value, each.stderr, low.tolist(), high.tolist(), each.count, each.decision)
+        numbers = (each.value, each.stderr, low.tolist(), high.tolist(), each.count, each.decision)
         rows += [
             (language, player, *(None if cell != cell else cell for cell in cells))
-            for player, *cells in zip(each.players, *columns, strict=True)
+            for player, *cells in zip(each.players, *numbers, strict=True)
         ]
-    columns_ = ("language", noun, "value", "stderr", "low", "high", "samples", "decision")
-    return StudyTable("maps", f"values of all {noun}s", columns_, tuple(rows))
+    columns = ("language", noun, "value", "stderr", "low", "high", "samples", "decision")
+    return StudyTable("maps", f"values of all {noun}s", columns, tuple(rows))
 
 
 def gain_table(kinds: Sequence[MaskGains], metric: str) -> StudyTable:
@@ -61,10 +61,9 @@ def curve_table(curves: Sequence[Curve], metric: str, axis: str) -> StudyTable:
     """The points of all curves."""
     rows: list[tuple[TableCell, ...]] = []
     for curve in curves:
-        edges = (curve.low, curve.high) if curve.low else ([None] * len(curve.removed),) * 2
-        rows += [
-            (curve.language, curve.ranking, *point) for point in zip(curve.removed, curve.value, *edges, strict=True)
-        ]
+        none = [None] * len(curve.removed)
+        points = zip(curve.removed, curve.value, curve.low or none, curve.high or none, strict=True)
+        rows += [(curve.language, curve.ranking, *point) for point in points]
     columns = ("panel", "line", axis, metric, "low", "high")
     return StudyTable("curves", f"{metric} by {axis}", *_known(columns, rows))
 
