@@ -18,8 +18,8 @@ $(VENV_V4)/.installed: pyproject.toml constraints-v4.txt
 	touch $@
 
 browser: install  ## Chromium and Playwright, for the tests of the report in a browser
-	$(VENV)/bin/pip install $(PIP_FLAGS) --constraint constraints.txt 'headwise[browser]'
-	command -v chromium || apt-get install --yes chromium || sudo apt-get install --yes chromium
+	$(VENV)/bin/pip install $(PIP_FLAGS) --constraint constraints.txt --editable '.[browser]'
+	command -v chromium || command -v chromium-browser || command -v google-chrome || apt-get install --yes chromium || sudo apt-get install --yes chromium
 
 test: install  ## the default tests, in a few minutes
 	$(VENV)/bin/python -m pytest

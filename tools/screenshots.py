@@ -1,7 +1,7 @@
 """Screenshots of a report for the documentation: `python -m tools.screenshots report.html --out docs/images`.
 
-Writes `report.png` (the opening screen), `atlas.png` and `head.png` (the page of one head). It needs the browser of
-`make browser`.
+Writes `report.png` (the opening screen), `atlas.png`, `head.png` (the page of one head), `attention.png` (the same,
+wide, if the report has attention) and `compare.png`. It needs the browser of `make browser`.
 """
 
 import argparse
@@ -9,7 +9,13 @@ import shutil
 from pathlib import Path
 
 #: Name of the picture, and what follows `#` in the address.
-VIEWS = {"report": "", "atlas": "atlas-of-heads", "head": "head=L3H5"}
+VIEWS = {
+    "report": "",
+    "atlas": "atlas-of-heads",
+    "head": "head=L3H5",
+    "attention": "head=L3H5&language=zh",
+    "compare": "compare=",
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -30,6 +36,9 @@ def main() -> None:
             )
             page.goto(f"{options.report.resolve().as_uri()}#{link}")
             page.wait_for_timeout(500)  # maps are drawn when they come into view
+            if name == "attention" and page.locator("#head-wide").count():
+                page.click("#head-wide")
+                page.locator("#head-page .attention").scroll_into_view_if_needed()
             page.screenshot(path=options.out / f"{name}.png")
             print(options.out / f"{name}.png")
         browser.close()

@@ -80,7 +80,10 @@ def test_sub_words_are_merged_by_the_mean_of_queries_and_the_sum_of_keys(tab: Ta
     keys = np.concatenate([weights[:, :3], weights[:, 3:5].sum(1, keepdims=True), weights[:, 5:]], 1)
     merged = np.concatenate([keys[:3], keys[3:5].mean(0, keepdims=True), keys[5:]])
     found = tab.run(
-        "() => { const row = groupsOf(data.sentences[0].source); return weightsOf(data.sentences[0], row, row, 6); }"
+        """() => {
+          const row = groupsOf(data.sentences[0].source, state);
+          return weightsOf(data.sentences[0].weights[0].map((each) => each / 1000), row, row, 6);
+        }"""
     )
     np.testing.assert_allclose(found, merged, atol=2e-3)
     tab.page.locator("#specials").uncheck()

@@ -70,6 +70,12 @@ def test_reports_of_a_study_and_of_its_scores(
     loaded = report_of(tmp_path / "run", tmp_path / "roles")
     assert loaded.roles is not None
     assert set(loaded.cost[0].units) == {"scoring", "controls", "refining", "testing"}
+    others = (tmp_path / "run" / "scoring", "--attention", 1, "--out", tmp_path / "all.html")
+    assert run(monkeypatch, "report", tmp_path / "run", *others, "--roles", tmp_path / "roles" / "roles.json") == 0
+    page = (tmp_path / "all.html").read_text()
+    assert '"runs":[{"name":"run"' in page
+    assert '"sentences":[{"language":"en"' in page
+    assert run(monkeypatch, "plot", tmp_path / "roles", "roles", "--out", tmp_path / "roles.tex") == 0
     for kind in ("gains", "maps", "likeness"):
         assert run(monkeypatch, "plot", tmp_path / "run", kind, "--out", tmp_path / f"{kind}.svg") == 0
         assert (tmp_path / f"{kind}.svg").read_bytes().startswith(b"<?xml")

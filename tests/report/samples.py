@@ -1,12 +1,16 @@
 """Reports with invented numbers. As a program, this module writes one: `… FILE [small|large]`."""
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.attention.tokens import TokenRow
+from headwise.attention.view import AttentionView, SentenceAttention
 from headwise.report import (
+    ComparedRun,
     Curve,
     Gain,
     LanguageCost,
@@ -81,6 +85,7 @@ def sample_gains(languages: Iterable[str], seed: int = 1, players: Sequence[str]
                 p_value=0.0002 if abs(change) > 2 * reach else 0.021 if abs(change) > reach else 0.34,
                 random_mean=base - 1 - rng.random(), random_sd=0.4 + rng.random(), off=off,
                 parameters=(118_000_000, 118_000_000 - 49_000 * len(off)),
+                flops=(8.1e8, 8.1e8 - 2.6e6 * len(off)),
             )
         )  # fmt: skip
     return tuple(found)
@@ -127,16 +132,62 @@ def sample_gain_section(languages: Iterable[str], players: Sequence[str] = HEADS
 def sample_roles(languages: Iterable[str], players: tuple[str, ...] = HEADS, seed: int = 5) -> HeadRoles:
     """Random roles: a few heads attend to the previous token or to separators."""
     rng = np.random.default_rng(seed)
-    columns, n = (Column("offset:-1"), Column("separator_top")), len(players)
+    columns = (
+        Column("offset:-1"), Column("separator_top"), Column("syntax:nsubj:head", True, 0.35),
+        Column("syntax:obj:dependent", True, 0.5),
+    )  # fmt: skip
+    shape = (len(players), len(columns))
     return HeadRoles(
         {
             language: LanguageRoles(
-                players, columns, rng.beta(0.5, 2.0, (n, 2)), np.full((n, 2), 0.02), np.full((n, 2), 400), 100, 0, 100.0
+                players, columns, rng.beta(0.5, 2.0, shape), np.full(shape, 0.02), np.full(shape, 400), 100, 0, 100.0
             )
             for language in languages
         },
         {"fingerprint": "8d1c0c4d3b7aee10"},
     )
+
+
+#: A sentence in the tokens of several scripts, by language; other languages have the one of English.
+TOKENS = {
+    "en": ("<s>", "The", "dog", "sleep", "s", ".", "</s>"),
+    "zh": ("<s>", "狗", "在", "睡觉", "。", "</s>"),
+    "ar": ("<s>", "الكلب", "نا", "ئم", ".", "</s>"),
+    "hi": ("<s>", "कुत्ता", "सो", "रहा", "है", "।", "</s>"),
+    "th": ("<s>", "สุนัข", "กำลัง", "หลับ", "</s>"),
+}
+
+
+def token_row(tokens: Sequence[str]) -> TokenRow:
+    """The tokens of a sentence whose first and last tokens are special, each a word of its own."""
+    n = len(tokens)
+    return TokenRow(tuple(tokens), tuple(range(n)), tuple(place in (0, n - 1) for place in range(n)))
+
+
+def sample_attention(
+    languages: Iterable[str], heads: Sequence[str] = HEADS[:40:3], sentences: int = 2, seed: int = 6
+) -> AttentionView:
+    """Random attention on a few sentences; the second sentence of a language is the first one backwards."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for language in languages:
+        tokens = TOKENS.get(language, TOKENS["en"])
+        for number in range(sentences):
+            row = token_row(tokens if number % 2 == 0 else (tokens[0], *tokens[-2:0:-1], tokens[-1]))
+            weights = rng.dirichlet(np.full(len(row), 0.3), (len(heads), len(row))).astype(np.float32)
+            found.append(SentenceAttention(language, row, None, dict(zip(heads, weights, strict=True))))
+    return AttentionView(tuple(heads), tuple(found), {})
+
+
+def sample_compared(languages: Iterable[str], players: tuple[str, ...] = HEADS) -> tuple[ComparedRun, ...]:
+    """Another method on the same heads, and a run that removes one head at a time."""
+    names = list(languages)
+    alone = {
+        language: dataclasses.replace(each, provenance=dataclasses.replace(each.provenance, method="leave-one-out",
+                                                                           estimand="leave-one-out"))
+        for language, each in sample_scores(names[:2], players, seed=9).items()
+    }  # fmt: skip
+    return ComparedRun("other seed", sample_scores(names, players, seed=8)), ComparedRun("alone", alone)
 
 
 def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str, ...] = HEADS) -> Report:
@@ -152,6 +203,8 @@ def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str
             curves_section(sample_curves(languages), "accuracy", "heads removed"),
         ),
         scores=sample_scores(languages, players),
+        compared=sample_compared(languages, players),
+        attention=sample_attention(languages, players[:40:3]),
         roles=sample_roles(languages, players),
         cost=tuple(
             LanguageCost(
@@ -172,7 +225,7 @@ LARGE = tuple(f"encoder.{layer}.{head}" for layer in range(24) for head in range
 
 def large_report() -> Report:
     """A report of 24 × 16 heads in 50 languages."""
-    return sample_report(MANY, LARGE)
+    return dataclasses.replace(sample_report(MANY, LARGE), compared=())
 
 
 if __name__ == "__main__":

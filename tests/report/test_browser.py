@@ -5,20 +5,38 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from headwise.report import Curve, LanguageCost, MaskGains, Report, curves_section, gains_section, write_report
+from headwise.attention.view import AttentionView, SentenceAttention
+from headwise.report import (
+    ComparedRun,
+    Curve,
+    LanguageCost,
+    MaskGains,
+    Report,
+    curves_section,
+    gains_section,
+    write_report,
+)
 from headwise.report.page import render
+from headwise.roles.labels import label_heads
+from headwise.roles.statistics.base import Column
+from headwise.roles.table import HeadRoles, LanguageRoles
 from tests.report.browser import Tab, open_browser
 from tests.report.samples import (
     HEADS,
     LANGUAGES,
+    TOKENS,
     large_report,
+    sample_attention,
+    sample_compared,
     sample_curves,
     sample_gains,
     sample_report,
     sample_roles,
     sample_scores,
+    token_row,
 )
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -102,10 +120,9 @@ def test_a_click_on_a_head_opens_its_page(visit: Open, report: Path) -> None:
     assert tab.text("#head-title").split() == ["L3H5", "encoder.3.5"]
     assert tab.page.url.endswith("#head=L3H5&language=zh")
     scores, place = sample_scores(LANGUAGES[:8]), HEADS.index("encoder.3.5")
+    chart = tab.page.locator("#head-page .value-chart").first
     shown = dict(zip(
-        tab.page.locator("#head-page .gain-label code").all_inner_texts(),
-        tab.page.locator("#head-page .value-chart .number").all_inner_texts(),
-        strict=True,
+        chart.locator(".gain-label code").all_inner_texts(), chart.locator(".number").all_inner_texts(), strict=True
     ))  # fmt: skip
     assert {code: float(text.replace("−", "-")) for code, text in shown.items()} == {
         code: pytest.approx(each.value[place], abs=5.1e-5) for code, each in scores.items()
@@ -114,7 +131,8 @@ def test_a_click_on_a_head_opens_its_page(visit: Open, report: Path) -> None:
     harmful = [code for code, each in scores.items() if each.decision[place] == "harmful"]
     assert tab.text("#head-page .verdict li").startswith(f"harmful in {len(harmful)} of 8")
     assert tab.page.locator("#head-page h3").all_inner_texts() == [
-        "Value in every language", "Removed by the masks of", "Roles",
+        "Value in every language", "Value in the run other seed", "Removed alone, by the run alone", "Attention",
+        "Removed by the masks of", "Roles", "Best relation",
     ]  # fmt: skip
     tab.page.keyboard.press("ArrowRight")
     assert tab.text("#head-title").startswith("L3H6")
@@ -228,6 +246,155 @@ def test_a_plot_shows_its_values(visit: Open, report: Path) -> None:
     assert tab.text("#tip").split("\n")[:2] == ["0 heads removed", f"shapley: {first['shapley'].value[0]:.1f}"]
 
 
+def test_the_slider_reads_all_curves_at_once(visit: Open, report: Path) -> None:
+    tab = visit(report)
+    slider = tab.page.locator("#iterative-pruning input[type=range]")
+    slider.focus()
+    tab.page.keyboard.press("End")
+    curves = {(curve.language, curve.ranking): curve for curve in sample_curves(LANGUAGES[:8])}
+    first = tab.page.locator("#iterative-pruning figure").first
+    assert tab.text("#iterative-pruning .slider output") == "144 of 144"
+    last = curves["ar", "shapley"]
+    change = round(last.value[-1], 1) - round(last.value[0], 1)
+    assert first.locator(".readout li").first.inner_text() == f"shapley {last.value[-1]:.1f} (−{abs(change):.1f})"
+    assert tab.page.locator("#iterative-pruning .readout").count() == 8
+    assert tab.page.url.endswith("#curves=iterative-pruning&removed=144")
+    marks = tab.run("() => [...document.querySelectorAll('.cursor')].map((line) => line.getAttribute('x1'))")
+    assert len(set(marks)) == 1
+    assert float(marks[0]) > 300
+
+
+def test_a_link_sets_the_slider_to_the_nearest_point(visit: Open, report: Path) -> None:
+    tab = visit(report, "curves=iterative-pruning&removed=37.2")
+    output = tab.page.locator("#iterative-pruning .slider output")
+    output.get_by_text(" of 144").wait_for()
+    at = int(output.inner_text().split()[0])
+    assert abs(at - 37.2) <= 1.5  # 49 of 145 points are drawn
+    curve = next(each for each in sample_curves(LANGUAGES[:8]) if (each.language, each.ranking) == ("eu", "michel"))
+    text = tab.page.locator("#iterative-pruning figure").nth(1).locator(".readout li").nth(1).inner_text()
+    assert text.startswith(f"michel {curve.value[at]:.1f} (")
+    assert tab.run("() => document.getElementById('iterative-pruning').getBoundingClientRect().top") < 300
+
+
+def heads_at(tab: Tab) -> Any:
+    return tab.page.locator("#head-page .attention figure")
+
+
+def test_attention_of_a_head_in_four_scripts_side_by_side(visit: Open, report: Path) -> None:
+    tab = visit(report, "head=L0H3&language=zh", viewport={"width": 1600, "height": 1000})
+    for name in ("Basque", "English"):
+        tab.page.locator(".look-languages").get_by_label(name, exact=True).uncheck()
+    for name in ("Hindi", "Thai"):
+        tab.page.locator(".look-languages").get_by_label(name, exact=True).check()
+    figures = heads_at(tab)
+    assert [figures.nth(place).get_attribute("data-code") for place in range(figures.count())] == [
+        "ar", "zh", "hi", "th",
+    ]  # fmt: skip
+    for place, language in enumerate(("ar", "zh", "hi", "th")):
+        assert figures.nth(place).locator("svg text").all_text_contents() == [*TOKENS[language]] * 2
+    tab.page.locator("#head-wide").click()
+    tops = {round(figures.nth(place).bounding_box()["y"]) for place in range(4)}
+    assert len(tops) == 1, "side by side"
+    weights = sample_attention(LANGUAGES[:8]).weights("encoder.0.3", 4)  # the first sentence of zh
+    assert figures.nth(1).locator("line").count() == pytest.approx(int((weights >= 0.005).sum()), abs=2)
+    tab.page.locator("#look-sentence").select_option(label="2")
+    assert figures.nth(1).locator("svg text").all_text_contents()[1] == "。"
+
+
+def test_the_views_of_attention_are_linked(visit: Open, report: Path) -> None:
+    tab = visit(report, "head=L0H3&language=ar&attention=matrix")
+    figure = heads_at(tab).first
+    assert figure.locator("line").count() == 0
+    view = sample_attention(LANGUAGES[:8])
+    figure.locator(".grid").hover(position={"x": 2.5 * 18, "y": 1.5 * 18})
+    words, percent = tab.text("#tip").split("\n")
+    assert words == "الكلب → نا"
+    assert float(percent.removesuffix("%")) == pytest.approx(100 * float(view.weights("encoder.0.3")[1, 2]), abs=0.45)
+    tab.page.locator("#look").select_option("strongest")
+    assert tab.page.url.endswith("#head=L0H3&language=ar&attention=strongest")
+    drawn = figure.evaluate(
+        "(figure) => [...figure.querySelectorAll('line')].map((line) => Math.floor(line.getAttribute('y2') / 21))"
+    )
+    assert drawn == view.weights("encoder.0.3").argmax(1).tolist()
+    tab.page.keyboard.press("Escape")
+    click_cell(tab, "zh", 0, 1)
+    assert "This is not one of them." in tab.text("#head-page")
+
+
+def test_the_effect_of_removing_a_head_alone(visit: Open, report: Path) -> None:
+    tab = visit(report, "head=L2H0&language=eu")
+    part = tab.page.locator("#head-page section", has_text="Removed alone, by the run alone")
+    shown = dict(zip(part.locator(".gain-label code").all_inner_texts(), part.locator(".number").all_inner_texts(),
+                     strict=True))  # fmt: skip
+    scores = sample_compared(LANGUAGES[:8])[1].scores
+    assert {code: float(text.replace("−", "-")) for code, text in shown.items()} == {
+        code: pytest.approx(-each.value[HEADS.index("encoder.2.0")], abs=5.1e-5) for code, each in scores.items()
+    }
+
+
+def test_two_runs_are_compared_head_by_head(visit: Open, report: Path) -> None:
+    tab = visit(report, "compare=this%20run&language=zh&with=other%20seed&other=tr")
+    assert tab.page.locator("#compare-language-b").input_value() == "ar", "there is no Turkish: the menu stays"
+    tab.page.locator("#compare-language-b").select_option("zh")
+    assert tab.page.url.endswith("#compare=this%20run&language=zh&with=other%20seed&other=zh")
+    one, other = sample_scores(LANGUAGES[:8])["zh"], sample_compared(LANGUAGES[:8])[0].scores["zh"]
+    found = one.compare(other)
+    text = tab.text("#compare-body")
+    assert f"ρ = {found.correlation.rho:.2f}".replace("-", "−") in text
+    assert f"{len(found.opposite_decisions)} harmful in one, helpful in the other" in text
+    both = sum(pair == ("harmful", "harmful") for pair in zip(one.decision, other.decision, strict=True))
+    assert f"{both} harmful in both" in text
+    listed = tab.page.locator("#compare .changes tbody tr")
+    changed = [name for name, a, b in zip(HEADS, one.decision, other.decision, strict=True) if a != b]
+    assert sorted(listed.locator("th").all_inner_texts()) == sorted(changed)
+    assert set(listed.locator("th").all_inner_texts()[: len(found.opposite_decisions)]) == set(found.opposite_decisions)
+    assert tab.page.locator("#compare .pair[data-head]").count() == 144
+    tab.page.locator('#compare .pair[data-head="encoder.1.2"] path').hover()
+    assert tab.text("#tip").startswith("encoder.1.2\nChinese, this run: ")
+    listed.first.locator("a").click()
+    tab.page.locator("#head-page").wait_for()
+
+
+def test_two_languages_of_one_run_are_compared(visit: Open, tmp_path: Path) -> None:
+    scores = sample_scores(["zh", "tr"])
+    write_report(tmp_path / "report.html", Report("", scores=scores))
+    tab = visit(tmp_path / "report.html", "compare=this%20run&language=tr&with=this%20run&other=zh")
+    assert tab.page.locator("#compare-run-a").count() == 0
+    assert f"ρ = {scores['tr'].compare(scores['zh']).correlation.rho:.2f}" in tab.text("#compare-body")
+    assert tab.page.locator("#compare .axis-title").all_text_contents() == ["Turkish", "Chinese"]
+
+
+def test_runs_of_other_estimands_are_compared_by_ranks(visit: Open, report: Path) -> None:
+    tab = visit(report, "compare=this%20run&language=ar&with=alone&other=eu")
+    assert "compare ranks and signs, not sizes" in tab.text("#compare-body")
+    assert tab.page.locator("#compare-language-b option").all_inner_texts() == ["Arabic", "Basque"]
+
+
+def test_all_roles_are_shown_in_one_view(visit: Open, report: Path) -> None:
+    tab = visit(report)
+    tab.page.locator("#view").select_option("roles")
+    figure = tab.page.locator('figure[data-language="zh"]')
+    figure.scroll_into_view_if_needed()
+    figure.locator("path.role-fill").first.wait_for()
+    labels = {label.head for label in label_heads(sample_roles(LANGUAGES[:8])) if label.language == "zh"}
+    assert f"{len(labels)} of 144 with a role" in figure.locator("figcaption").inner_text()
+    cells = figure.evaluate(
+        "(figure) => [...figure.querySelectorAll('path.role-fill')].reduce((sum, path) => "
+        "sum + path.getAttribute('d').split('z').length - 1, 0)"
+    )
+    assert cells == len(labels)
+    assert tab.page.locator("#role-legend").inner_text().split() == ["syntactic", "separator", "positional"]
+
+
+def test_the_new_parts_fit_a_phone(visit: Open, report: Path) -> None:
+    tab = visit(report, "compare=this%20run&language=zh&with=other%20seed&other=zh", **PHONE)
+    tab.page.locator("#compare .scatter").wait_for()
+    assert tab.run("() => document.documentElement.scrollWidth") <= 390
+    small = visit(report, "head=L0H3&language=zh&attention=matrix", **PHONE)
+    assert heads_at(small).count() == 4
+    assert small.run("() => document.getElementById('head-page').scrollWidth") <= 390
+
+
 ATTACKS = (
     "</script><script>alert(1)</script>",
     "\"' onmouseover='alert(1)' x=\"<img src=x onerror=alert(1)>",
@@ -235,6 +402,19 @@ ATTACKS = (
     "javascript:alert(1)",
     "${alert(1)}{{7*7}}",
 )
+
+
+def attacked(attack: str) -> SentenceAttention:
+    row = token_row(("<s>", attack, "</s>"))
+    return SentenceAttention(attack, row, None, dict.fromkeys(HEADS[:2], np.full((3, 3), 1 / 3, dtype=np.float32)))
+
+
+def attacked_roles(attack: str) -> HeadRoles:
+    """Roles with a relation of this name, which every head follows."""
+    column = Column(f"syntax:{attack.replace(':', ' ')}:head", True, 0.1)
+    shape = (len(HEADS), 1)
+    one = LanguageRoles(HEADS, (column,), np.full(shape, 0.9), np.zeros(shape), np.full(shape, 99), 9, 0, 9.0)
+    return HeadRoles({attack: one, "zh": one}, {})
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -246,7 +426,9 @@ def test_attacks_are_shown_as_text(visit: Open, tmp_path: Path, attack: str) -> 
             gains_section(kinds, attack, "head", 144, attack),
             curves_section([Curve(attack, attack, (0, 1), (2.0, 1.0))], attack, "heads removed"),
         ),
-        roles=sample_roles([attack, "zh"]), cost=(LanguageCost(attack, {attack: 1.0}),), provenance={attack: attack},
+        name=attack, compared=(ComparedRun(f"other {attack}", sample_scores([attack, "zh"], seed=3)),),
+        attention=AttentionView(HEADS[:2], (attacked(attack),), {}), about=attack,
+        roles=attacked_roles(attack), cost=(LanguageCost(attack, {attack: 1.0}),), provenance={attack: attack},
         commands=(attack,),
     ))  # fmt: skip
     tab = visit(tmp_path / "report.html")
@@ -256,6 +438,13 @@ def test_attacks_are_shown_as_text(visit: Open, tmp_path: Path, attack: str) -> 
     tab.run(f"() => {{ location.hash = 'head=L0H0&language=' + encodeURIComponent({attack!r}); }}")
     tab.page.locator("#head-page").wait_for()
     assert attack in tab.page.locator("#head-page .gain-label").all_text_contents()
+    assert heads_at(tab).first.locator("svg text").all_text_contents() == ["<s>", attack, "</s>"] * 2
+    assert attack in tab.page.locator("#head-page .look-languages, #head-page .attention strong").first.text_content()
+    relation = f"{attack.replace(':', ' ')} → head"
+    assert relation in tab.page.locator("#head-page td").all_text_contents()
+    tab.page.locator("#compare-body").scroll_into_view_if_needed()
+    tab.page.locator("#compare .scatter").wait_for()
+    assert f"{attack}, other {attack}" in tab.page.locator("#compare .axis-title").all_text_contents()[1]
     tab.page.locator("#view").select_option(f"mask:{attack}")
     tab.page.locator("#head-page .value-chart svg").first.hover()
     assert tab.run("() => document.querySelectorAll('img, iframe, [onmouseover], a[href^=\"javascript\"]').length") == 0

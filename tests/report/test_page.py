@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadwiseError
+from headwise.attention.view import AttentionView, SentenceAttention
 from headwise.report import (
     Curve,
     Gain,
@@ -22,6 +23,7 @@ from headwise.report import (
     table_section,
     write_report,
 )
+from headwise.report.attended import MOST_CHARACTERS
 from headwise.report.page import render
 from headwise.roles import label_heads
 from headwise.support.embedding import safe_json
@@ -30,16 +32,18 @@ from tests.report.samples import (
     HEADS,
     LANGUAGES,
     large_report,
+    sample_compared,
     sample_curves,
     sample_gains,
     sample_kinds,
     sample_report,
     sample_roles,
     sample_scores,
+    token_row,
 )
 
 TITLES = [
-    "Gains", "Atlas of heads", "Iterative pruning", "Similarity of languages", "Shared and specific", "Cost",
+    "Gains", "Atlas of heads", "Iterative pruning", "Compare", "Similarity of languages", "Shared and specific", "Cost",
     "Provenance", "How to reproduce",
 ]  # fmt: skip
 NASTY = "\"'><script>alert(1)</script>&amp;\u202e"
@@ -234,6 +238,7 @@ def test_the_data_of_the_atlas_are_the_scores() -> None:
 def test_the_data_of_the_atlas_have_masks_and_roles() -> None:
     report = sample_report()
     data = data_of(render(report))
+    assert data["version"] == 3
     assert list(data["masks"]) == ["refined", "targeted", "pooled"]
     gain = sample_kinds(LANGUAGES[:8])[0].gains[2]
     assert [HEADS[place] for place in data["masks"]["refined"]["zh"]] == list(gain.off)
@@ -253,7 +258,9 @@ def test_the_data_of_the_atlas_have_masks_and_roles() -> None:
         "mask:refined",
         "mask:targeted",
         "mask:pooled",
+        "roles",
         "role:positional",
+        "role:syntactic",
         "role:separator",
     ]
 
@@ -386,6 +393,52 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 def test_fifteen_languages_stay_under_half_a_megabyte() -> None:
     assert len(render(sample_report(LANGUAGES)).encode()) < 500_000
+
+
+def test_heads_of_fifteen_languages_with_attention_stay_under_three_megabytes() -> None:
+    report = sample_report(LANGUAGES)
+    rng = np.random.default_rng(0)
+    rows = {language: token_row(["<s>", *(f"word{place}" for place in range(22)), "</s>"]) for language in LANGUAGES}
+    weights = rng.dirichlet(np.full(24, 0.3), (len(HEADS), 24)).astype(np.float32)
+    sentences = tuple(
+        SentenceAttention(language, row, None, dict(zip(HEADS, weights, strict=True))) for language, row in rows.items()
+    )
+    whole = dataclasses.replace(report, attention=AttentionView(HEADS, sentences, {}))
+    assert sum(len(row) ** 2 for row in rows.values()) * len(HEADS) * 4 / 3 > MOST_CHARACTERS  # more than is allowed
+    assert len(render(whole).encode()) < 3_000_000
+
+
+def test_other_runs_are_in_the_data_with_their_own_decimals_and_names() -> None:
+    report = sample_report()
+    data = data_of(render(report))
+    assert [run["name"] for run in data["runs"]] == ["this run", "other seed", "alone"]
+    assert [run["alone"] for run in data["runs"]] == [False, False, True]
+    assert "languages" not in data["runs"][0]
+    other = data["runs"][1]
+    scaled = np.array(next(each["value"] for each in other["languages"] if each["code"] == "zh"))
+    expected = report.compared[0].scores["zh"].values()
+    np.testing.assert_allclose(scaled * 10.0 ** -other["decimals"], expected, atol=0.51 * 10.0 ** -other["decimals"])
+    assert data["runs"][1]["about"] == "stars, truncated(0.5), probability, seed 7"
+    assert [len(run["languages"]) for run in data["runs"][1:]] == [8, 2]
+
+
+@pytest.mark.parametrize(("languages", "shown"), [(["zh", "tr"], True), (["zh"], False)])
+def test_two_languages_or_runs_are_compared(languages: list[str], shown: bool) -> None:
+    assert ("Compare" in titles(read(render(Report("", scores=sample_scores(languages)))))) is shown
+    compared = sample_compared(languages)
+    assert "Compare" in titles(read(render(Report("", scores=sample_scores(languages), compared=compared))))
+
+
+def test_the_opening_tells_the_size_of_the_pruned_model() -> None:
+    gain = dataclasses.replace(THREE[0], parameters=(2_000_000, 1_900_000), flops=(200.0, 180.0))
+    assert headline_of(report_of(MaskGains("refined", "", (gain,)))).endswith(
+        "The pruned model has 1.9 million parameters (−5.0%) and needs 10.0% fewer operations per example."
+    )
+
+
+def test_what_was_done_is_told_at_the_top() -> None:
+    [found] = read(render(Report("", about="Heads are <removed>."))).all(class_="done")
+    assert found.text == "Heads are <removed>."
 
 
 def test_fifty_languages_of_384_heads_stay_under_two_megabytes() -> None:

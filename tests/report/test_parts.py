@@ -82,10 +82,11 @@ def test_a_group_of_heads_is_removed_if_all_its_heads_are_and_has_their_roles() 
     assert data["roles"] == {"separator": {"zh": [[1, "separator_top", 0.9, 1]]}}
 
 
-def test_different_estimands_are_not_compared() -> None:
+def test_different_estimands_have_no_correlation_in_the_page() -> None:
     scores = {"a": scores_of(range(9)), "b": scores_of(range(9), estimand="truncated(0.5)")}
     assert [title.text for title in read(render(Report("", scores=scores))).all("main")[0].all("h2")] == [
         "Atlas of heads",
+        "Compare",
         "Provenance",
     ]
 
@@ -134,7 +135,7 @@ def test_specific_heads_are_decided_everywhere_and_opposite_in_one_language() ->
         "c": scores_of(values, "+++-+"),
         "d": scores_of(values, "++--+"),
     }
-    table = read(render(Report("", scores=scores))).all("section")[2].all("tbody")[0]
+    table = read(render(Report("", scores=scores))).all("section")[3].all("tbody")[0]
     found = [[cell.text for cell in row.children] for row in table.children]
     assert found == [
         ["encoder.0.0", "b, c, d", "a", "0"],
@@ -147,7 +148,7 @@ def test_specific_heads_are_decided_everywhere_and_opposite_in_one_language() ->
 
 def test_with_two_languages_no_head_is_specific() -> None:
     scores = {"a": scores_of([0.1] * 4, "-+++"), "b": scores_of([0.1] * 4, "++++")}
-    found = read(render(Report("", scores=scores))).all("section")[2]
+    found = read(render(Report("", scores=scores))).all("section")[3]
     assert "1 head, none of them specific" in found.text
 
 

@@ -80,6 +80,19 @@ def test_a_value_is_that_of_emptying_tuning_and_evaluating(plan: LayersPlan, stu
         assert float(rows(study, "layers-languages")[language]["odd 2"]) == pytest.approx(value)
 
 
+def test_curves_start_at_the_whole_model_and_have_the_drops_of_the_table(study: TunedStudy) -> None:
+    [plot] = study.curves
+    assert [(curve.language, curve.ranking, curve.removed) for curve in plot.curves[:5]] == [
+        ("in-language", "top", (0, 1)), ("in-language", "bottom", (0, 1)), ("in-language", "middle", (0, 1)),
+        ("in-language", "odd", (0, 2)), ("in-language", "even", (0, 1)),
+    ]  # fmt: skip
+    drops = rows(study, "layers-paper")
+    for curve in plot.curves:
+        assert curve.value[0] == curve.low[0] == curve.high[0] == 0
+        assert curve.value[1] == pytest.approx(float(drops[f"{curve.ranking} {curve.removed[1]}"][curve.language]))
+        assert curve.low[1] <= curve.value[1] <= curve.high[1]
+
+
 def test_masks_are_whole_layers(plan: LayersPlan) -> None:
     heads = load_untuned(plan.scoring, "en")[0].heads
     for condition, layers in (

@@ -82,6 +82,9 @@ def test_masks_are_recorded_with_the_size_of_the_pruned_model(study: TargetedStu
         sizes = tuple(sum(weight.numel() for weight in each.parameters()) for each in (model, small))
         assert outcome.masks["refined"].parameters == sizes
         assert outcome.masks["michel"].parameters is None
+        assert outcome.masks["michel"].flops is None
+        before, after = outcome.masks["refined"].flops or (0.0, 0.0)
+        assert (after < before) if refined.off else (after == before)
 
 
 def test_the_cost_of_all_steps_is_counted(study: TargetedStudy, plan: TargetedPlan) -> None:

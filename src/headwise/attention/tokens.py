@@ -48,7 +48,8 @@ def token_row(tokenizer: Any, encoding: Any, text: str, ids: Sequence[int]) -> T
         return TokenRow(tuple(names), _marked_words(names, special), tuple(special))
     spans = [tuple(map(int, span)) for span in encoding["offset_mapping"][0]]
     shown = [
-        name if hidden or not text[slice(*span)].strip() else text[slice(*span)].strip()
+        # A piece that is a space alone may have the offsets of the letter that follows it.
+        name if hidden or not name.strip("▁Ġ") or not text[slice(*span)].strip() else text[slice(*span)].strip()
         for name, span, hidden in zip(names, spans, special, strict=True)
     ]
     own = encoding.word_ids(0)

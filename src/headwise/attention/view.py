@@ -76,12 +76,16 @@ class AttentionView:
     def tokens(self, head: str, sentence: int = 0) -> tuple[TokenRow, TokenRow]:
         """The tokens of the queries and of the keys of a head."""
         found = self.sentences[sentence]
-        queries, keys = _sides(head.split(".")[0], self.translates)
+        queries, keys = self.sides(head)
         rows = {"source": found.source, "target": found.target}
         query_row, key_row = rows[queries], rows[keys]
         assert query_row is not None
         assert key_row is not None
         return query_row, key_row
+
+    def sides(self, head: str) -> tuple[str, str]:
+        """Where the queries and the keys of a head come from: `source` or `target`."""
+        return _sides(head.split(".")[0], self.translates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the view as one HTML file that opens from disk and needs no network.
@@ -93,13 +97,14 @@ class AttentionView:
 
     def page(self) -> str:
         """The view as an HTML page."""
-        style, script = _file("view.css"), page_script(_file("view.js"))
+        style = f"{_file('view.css')}{_file('drawing.css')}"
+        script = page_script(_file("drawing.js"), _file("view.js"))
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
             f'<meta http-equiv="Content-Security-Policy" content="{page_policy(style, script)}"/>\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
             f"<title>Attention</title>\n<style>{style}</style></head>\n"
-            '<body><div id="bar"></div><div id="sentences"></div><div id="tip" hidden></div>'
+            '<body><div id="bar"></div><div id="sentences" class="attention"></div><div id="tip" hidden></div>'
             '<svg width="0" height="0"></svg>\n'
             f'<script type="application/json" id="data">{safe_json(self._payload())}</script>\n'
             f"<script>{script}</script></body></html>\n"
@@ -124,7 +129,7 @@ class AttentionView:
             "heads": [
                 {
                     "name": name,
-                    "sides": _sides(name.split(".")[0], self.translates),
+                    "sides": self.sides(name),
                     "gate": round(float(self.gates.get(name, 1.0)), 3),
                 }
                 for name in self.heads

@@ -9,19 +9,22 @@ from headwise.studies.figure_kinds import FigureKind
 
 
 def plot_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study, demo or, for roles, roles.")
+    ],
     kind: Annotated[
         FigureKind,
         typer.Argument(
-            help="Values of all heads, gains of masks, curves of iterative pruning, or similarity of languages."
+            help="maps: values of all heads; gains: of masks; curves: of iterative pruning and other studies; "
+            "likeness: similarity of languages; layers: emptied layers; paths: L0 paths; roles: roles by layer."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Output file: .svg, .pdf or .png.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Output file: a figure (.svg, .pdf, .png) or its table (.csv, .tex).")
+    ],
 ) -> None:
-    """Draw a figure of a run for a paper."""
-    from headwise.report.plots import check_format, save_figure
-    from headwise.studies.figures import figure_of
+    """Draw a figure of a run for a paper, or write its numbers as a table."""
+    from headwise.studies.figures import save_plot
 
-    check_format(out)  # before the work, because it may fail
-    save_figure(figure_of(run, kind), out)
+    save_plot(run, kind, out)
     typer.echo(str(out))

@@ -153,17 +153,35 @@ def demo_command(
 
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
+    others: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN...]", help="Runs to compare with it: other methods, baselines or seeds on the same model."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output file.  [default: RUN/report.html]")] = None,
     roles: Annotated[
-        Path | None, typer.Option("--roles", metavar="RUN", help="Also show the roles of a run of headwise roles.")
+        Path | None,
+        typer.Option(
+            "--roles", metavar="RUN|FILE", help="Also show the roles of a run of headwise roles, or of its roles.json."
+        ),
     ] = None,
+    attention: Annotated[
+        int,
+        typer.Option(
+            "--attention",
+            min=0,
+            metavar="N",
+            help="Also show the attention of heads on N sentences of each language; loads the model.",
+        ),
+    ] = 0,
 ) -> None:
     """Write a self-contained HTML report of a run."""
     from headwise.report import write_report
     from headwise.studies import report_of
 
     path = out or run / "report.html"
-    write_report(path, report_of(run, roles))
+    write_report(path, report_of(run, roles, others or (), attention))
     typer.echo(f"{path}: open it in a browser")
 
 

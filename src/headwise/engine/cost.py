@@ -107,6 +107,30 @@ def work_of(model: Any, heads: HeadMap) -> tuple[LayerWork, ...]:
     return tuple(found)
 
 
+def pass_flops(model: Any, heads: HeadMap, lengths: Lengths, targets: Lengths) -> float:
+    """Number of operations of one pass of a model over sequences, without padding.
+
+    Args:
+        model: The model; its parameters need no data.
+        heads: Its head map.
+        lengths: Number of tokens of each sequence.
+        targets: Number of tokens that the decoder of a sequence-to-sequence model reads, for each sequence.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from headwise.heads import find_heads
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8)
+        >>> model = BertModel(config, add_pooling_layer=False)
+        >>> pass_flops(model, find_heads(model), np.array([3]), np.array([0]))  # 2 · 3 · 6 · 8² + 4 · 8 · 3²
+        2592.0
+    """
+    work = work_of(model, heads)
+    decodes = any(layer.decoder for layer in work)
+    total = sum(layer.flops(targets if layer.decoder else lengths, lengths) for layer in work)
+    return total + 2.0 * head_weights(model, heads) * float((targets if decodes else lengths).sum())
+
+
 def head_weights(model: Any, heads: HeadMap) -> int:
     """Number of weights of linear layers outside the transformer layers: poolers, classifiers, output vocabulary."""
     base = base_model(model)

@@ -36,11 +36,15 @@ class ModelSizes:
         Returns:
             The two numbers; None if the model cannot be shrunk by this mask, such as a mask of layers.
         """
-        before = count_parameters(self._skeleton)
+        pruned = self.pruned(mask)
+        return None if pruned is None else (count_parameters(self._skeleton), count_parameters(pruned))
+
+    def pruned(self, mask: HeadMask) -> Any:
+        """The model without the heads of a mask, whose parameters have no data; None if it cannot be shrunk by it."""
         if not mask.off:
-            return before, before
+            return self._skeleton
         try:
-            return before, count_parameters(shrink(self._skeleton, mask))
+            return shrink(self._skeleton, mask)
         except HeadwiseError:
             return None
 

@@ -1,6 +1,16 @@
 """Reports: a single HTML file that opens from disk and needs no network."""
 
-from headwise.report.contents import SIGNIFICANT, Curve, Gain, LanguageCost, MaskGains, Report, Section, noun_of
+from headwise.report.contents import (
+    SIGNIFICANT,
+    ComparedRun,
+    Curve,
+    Gain,
+    LanguageCost,
+    MaskGains,
+    Report,
+    Section,
+    noun_of,
+)
 from headwise.report.curves import curves_section
 from headwise.report.gains import gains_section
 from headwise.report.page import write_report
@@ -10,6 +20,7 @@ from headwise.report.tables import masks_section, table_section
 __all__ = [
     "SIGNIFICANT",
     "Cloud",
+    "ComparedRun",
     "Curve",
     "Gain",
     "LanguageCost",

@@ -4,20 +4,14 @@ const STEPS = 16;
 const DECISIONS = { "-": "harmful", "+": "helpful", "?": "undecided" };
 const CELL = { widest: 21, narrowest: 11, width: 400, letters: 10.5 };
 
-// A number with its sign and a real minus; a number that rounds to zero has none.
-function signed(value, decimals) {
-  const text = Math.abs(value).toFixed(decimals);
-  return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
-}
-
-// What is known of one player in one language.
-function scoreOf(language, place) {
-  const unit = 10 ** -data.decimals;
+// What is known of one player in one language; the languages of other runs have decimals of their own.
+function scoreOf(language, place, decimals = data.decimals) {
+  const unit = 10 ** -decimals;
   const number = (each) => (each === null ? NaN : Number(each) * unit);
   const value = number(language.value[place]);
   const stderr = number(language.stderr[place]);
   return {
-    value, stderr, low: value - 1.959964 * stderr, high: value + 1.959964 * stderr, count: language.count[place],
+    value, stderr, low: value - 1.959964 * stderr, high: value + 1.959964 * stderr, count: language.count?.[place],
     decision: DECISIONS[language.decision[place]],
   };
 }
@@ -62,6 +56,16 @@ function painter(language, view) {
     const off = new Set(data.masks[name]?.[language.code]);
     return (place) => [off.has(place) ? "taken" : "kept", ""];
   }
+  if (kind === "roles") {
+    const found = new Map();
+    roleNames.forEach((role, number) => {
+      for (const [place, , , sure] of data.roles[role][language.code] ?? []) {
+        const known = found.get(place);
+        if (!known || sure > known.sure) found.set(place, { number, sure });
+      }
+    });
+    return (place) => [found.has(place) ? roleClass(found.get(place).number, found.get(place).sure) : "kept", ""];
+  }
   if (kind === "role") {
     const found = new Map();
     for (const [place, , , sure] of data.roles[name]?.[language.code] ?? []) found.set(place, found.get(place) || sure);
@@ -75,6 +79,16 @@ function painter(language, view) {
     if (step === null) return ["none", ""];
     return [kind === "value" ? `s${step}` : { "-": "worse", "+": "better", "?": "kept" }[letter], marks[letter]];
   };
+}
+
+// All roles, those of most heads first; the first ones have colours of their own in the view of all roles.
+const ROLE_COLOURS = 7;
+const headsWith = (role) => new Set(Object.values(data.roles[role]).flatMap((rows) => rows.map((row) => row[0]))).size;
+const roleNames = data ? Object.keys(data.roles).sort((a, b) => headsWith(b) - headsWith(a)) : [];
+
+function roleClass(number, sure) {
+  const colour = number < ROLE_COLOURS ? `role-fill l${number}` : "role-fill role-other";
+  return sure ? colour : `${colour} role-perhaps`;
 }
 
 const OUTLINES = { cell: [0, 0, "h.94v.94h-.94z"], hatched: [0, 0, "h.94v.94h-.94z"], minus: [.27, .41, "h.4v.12h-.4z"], gone: [.37, .37, "h.2v.2h-.2z"] };
@@ -252,6 +266,7 @@ function countOf(language, view) {
   const [kind, name] = [view.split(":")[0], view.slice(view.indexOf(":") + 1)];
   const players = data.shapes[language.shape].players.length;
   if (kind === "mask") return `${(data.masks[name][language.code] ?? []).length} of ${players} removed`;
+  if (kind === "roles") return `${new Set(roleNames.flatMap((role) => (data.roles[role][language.code] ?? []).map((row) => row[0]))).size} of ${players} with a role`;
   if (kind === "role") return `${new Set((data.roles[name][language.code] ?? []).map((row) => row[0])).size} of ${players}`;
   return Object.entries(DECISIONS).map(([letter, word]) => `${language.decision.split(letter).length - 1} ${word}`).join(", ");
 }
@@ -280,8 +295,8 @@ function figureOf(language) {
 
 // All heads of all languages in one picture: languages as rows, heads as columns, layers separated.
 function drawOverview(view) {
-  const shape = data.shapes[0];
-  if (data.shapes.length > 1 || data.languages.length < 2) return;
+  const shape = data.shapes[data.languages[0].shape];
+  if (data.languages.some((language) => data.shapes[language.shape] !== shape) || data.languages.length < 2) return;
   const starts = [];
   shape.players.forEach((name, place) => {
     const layer = name.slice(0, name.lastIndexOf("."));
@@ -315,7 +330,17 @@ function drawOverview(view) {
     make("div", { class: "strips" }, ...rows)));
 }
 
+// The colours of the roles, in the legend.
+function roleLegend() {
+  const shown = roleNames.slice(0, ROLE_COLOURS).map((name, number) => [name, number]);
+  if (roleNames.length > ROLE_COLOURS) shown.push(["another role", ROLE_COLOURS]);
+  $("role-legend")?.append(...shown.map(([name, number]) => make("span", { class: "swatch" },
+    make("svg", { viewBox: "0 0 .94 .94", width: 16, height: 16, "aria-hidden": "true" }, make("rect", { width: .94, height: .94, class: roleClass(number, 1) })),
+    ` ${name}`)));
+}
+
 if (data) {
+  roleLegend();
   $("maps").append(...data.languages.map(figureOf));
   redraw();
   $("view").addEventListener("change", redraw);

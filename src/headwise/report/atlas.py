@@ -55,6 +55,7 @@ def head_page(payload: dict[str, Any] | None) -> Markup | None:
     buttons = [
         element("button", text, type="button", id=name, title=title, aria_label=title)
         for name, text, title in (
+            *((("head-wide", "⤢", "wide or narrow page"),) if payload["attention"] else ()),
             ("head-previous", "←", f"previous {payload['noun']}"),
             ("head-next", "→", f"next {payload['noun']}"),
             ("head-close", "×", "close"),
@@ -100,7 +101,8 @@ def _views(payload: dict[str, Any]) -> list[Markup]:
     groups = {
         "": [("value", "value"), ("decision", "decision")],
         "Removed by the mask": [(f"mask:{name}", name) for name in payload["masks"]],
-        "Role": [(f"role:{name}", name) for name in payload["roles"]],
+        "Role": [("roles", "all roles")] * bool(payload["roles"])
+        + [(f"role:{name}", name) for name in payload["roles"]],
     }
     views = []
     for title, options in groups.items():
@@ -135,6 +137,8 @@ def _legend(payload: dict[str, Any]) -> Markup:
         _swatch("", "removed", "taken", "mask-only"),
         _swatch("", "has the role", "taken", "role-only"),
         _swatch("", "perhaps: the interval includes the threshold", "perhaps", "role-only"),
+        element("span", id="role-legend", class_="roles-only"),
+        element("span", "pale: perhaps, the interval includes the threshold", class_="roles-only"),
         _swatch("gone", "absent") if gaps else None,
         class_="scale",
         id="scale",

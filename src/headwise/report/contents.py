@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -10,6 +11,9 @@ from headwise.errors import HeadwiseError
 from headwise.heads import PlayerKind
 from headwise.roles.table import HeadRoles
 from headwise.scores import HeadScores
+
+if TYPE_CHECKING:  # imports torch
+    from headwise.attention.view import AttentionView
 
 #: Differences with a smaller P-value are marked.
 SIGNIFICANT = 0.05
@@ -33,6 +37,7 @@ class Gain:
         random_sd: Standard deviation over these random removals.
         off: Names of the removed heads; empty if they are not known.
         parameters: Number of parameters of the model before and after pruning, if known.
+        flops: Floating-point operations per example before and after pruning, counted, if known.
 
     Example:
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
@@ -51,6 +56,7 @@ class Gain:
     random_sd: float | None = None
     off: tuple[str, ...] = ()
     parameters: tuple[int, int] | None = None
+    flops: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.base) and math.isfinite(self.pruned)):
@@ -159,6 +165,19 @@ class Section:
 
 
 @dataclass(frozen=True)
+class ComparedRun:
+    """Another run on the same heads, which the page compares with the main one.
+
+    Attributes:
+        name: Its name, such as that of its folder; different for each run.
+        scores: Its scores, by language.
+    """
+
+    name: str
+    scores: Mapping[str, HeadScores]
+
+
+@dataclass(frozen=True)
 class Report:
     """The contents of the page.
 
@@ -168,8 +187,12 @@ class Report:
         task: Name of the task.
         data: Name of the data.
         note: A note at the top of the page.
+        about: What was done, in one or two sentences.
         sections: The sections of a study, which come first.
         scores: Scores of the heads, by language.
+        name: Name of the run that the scores come from, where it is compared with other runs.
+        compared: Other runs on the same heads.
+        attention: Attention of some heads on sentences whose labels are the codes of their languages.
         roles: Roles of the heads, if they were measured.
         cost: The cost, by language.
         provenance: Further provenance of the results, by name.
@@ -185,8 +208,12 @@ class Report:
     task: str = ""
     data: str = ""
     note: str = ""
+    about: str = ""
     sections: tuple[Section, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
+    name: str = "this run"
+    compared: tuple[ComparedRun, ...] = ()
+    attention: "AttentionView | None" = None
     roles: HeadRoles | None = None
     cost: tuple[LanguageCost, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)

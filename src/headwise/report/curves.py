@@ -76,7 +76,8 @@ def curves_section(
     ]
     text = text or f"{metric[:1].upper()}{metric[1:]} (%) by {axis}, lowest ranked first."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
-    return Section(title, joined([element("p", text), legend, element("div", *figures, class_="plots")]))
+    slider = element("div", class_="choices slider", data_noun=axis) if drawn else None  # the script fills it
+    return Section(title, joined([element("p", text), legend, slider, element("div", *figures, class_="plots")]))
 
 
 @dataclass(frozen=True)

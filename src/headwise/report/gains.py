@@ -65,6 +65,10 @@ def _has_random(kinds: Sequence[MaskGains]) -> bool:
     return any(gain.random_mean is not None for kind in kinds for gain in kind.gains)
 
 
+def _counts_operations(kinds: Sequence[MaskGains]) -> bool:
+    return any(gain.flops is not None for kind in kinds for gain in kind.gains)
+
+
 def _legend(kinds: Sequence[MaskGains]) -> Markup:
     """The kinds of masks as check boxes that show or hide them in the chart and the table."""
     boxes = [
@@ -87,8 +91,9 @@ def _explanation(kinds: Sequence[MaskGains]) -> Markup:
         "each language and mask, without correction for their number). Lines are 95% intervals."
     )
     random = " Diamonds: mean of the same number of random removals, with their standard deviation."
+    counted = " Operations: floating-point operations per example, counted." if _counts_operations(kinds) else None
     meanings = [f" {kind.name[:1].upper()}{kind.name[1:]}: {kind.about}." for kind in kinds if kind.about]
-    return element("p", filled, random if _has_random(kinds) else None, *meanings, class_="legend")
+    return element("p", filled, random if _has_random(kinds) else None, counted, *meanings, class_="legend")
 
 
 def _columns(kinds: Sequence[MaskGains]) -> list[_Column]:
@@ -101,7 +106,8 @@ def _columns(kinds: Sequence[MaskGains]) -> list[_Column]:
         _Column("95% interval", lambda gain: span(gain.low, gain.high), lambda gain: gain.low),
         _Column("P", lambda gain: probability(gain.p_value), lambda gain: gain.p_value),
         _Column("Random", _random_text, lambda gain: gain.random_difference),
-        _Column("Parameters", _size_text, lambda gain: gain.parameters[1] if gain.parameters else None),
+        _Column("Parameters", lambda gain: _size_text(gain.parameters), lambda gain: _after(gain.parameters)),
+        _Column("Operations", lambda gain: _size_text(gain.flops), lambda gain: _after(gain.flops)),
     ]
     gains = [gain for kind in kinds for gain in kind.gains]
     return [column for column in columns if any(column.key(gain) is not None for gain in gains)]
@@ -112,11 +118,16 @@ def _random_text(gain: Gain) -> str:
     return f"{signed(gain.random_difference)}{spread}"
 
 
-def _size_text(gain: Gain) -> str:
-    if gain.parameters is None:
+def _size_text(sizes: tuple[float, float] | None) -> str:
+    """The size after pruning, and its change."""
+    if sizes is None:
         return plain(None)
-    before, after = gain.parameters
+    before, after = sizes
     return f"{count(after)} ({signed(100 * (after / before - 1))}%)"
+
+
+def _after(sizes: tuple[float, float] | None) -> float | None:
+    return None if sizes is None else sizes[1]
 
 
 def _table(kinds: Sequence[MaskGains], noun: str) -> Markup:

@@ -2,11 +2,14 @@
 const SHORT = /^L(\d+)H(\d+)$/i;
 const BRIEF = /^(\d+)[.,:\s-](\d+)$/;
 
+// The shapes of the run itself; runs that it is compared with may have others.
+const mainShapes = data ? [...new Set(data.languages.map((language) => data.shapes[language.shape]))] : [];
+
 // The full name of a head, from a full name, L3H5 or 3.5; the first stack that has it.
 function findHead(text) {
   const wanted = text.trim();
   const match = SHORT.exec(wanted) ?? BRIEF.exec(wanted);
-  for (const shape of data.shapes) {
+  for (const shape of mainShapes) {
     if (shape.players.includes(wanted)) return wanted;
     if (!match) continue;
     const ending = new RegExp(`^\\w+\\.${Number(match[1])}\\.(kv)?${Number(match[2])}$`);
@@ -27,6 +30,7 @@ function linkTo(name, code) {
   const parts = [`head=${encodeURIComponent(shortName(name))}`];
   if (code !== undefined) parts.push(`language=${encodeURIComponent(code)}`);
   if ($("view").value !== "value") parts.push(`view=${encodeURIComponent($("view").value)}`);
+  if (look.view !== "lines") parts.push(`attention=${look.view}`);
   return `#${parts.join("&")}`;
 }
 
@@ -57,7 +61,9 @@ function showHead(name, code) {
     .filter(({ place }) => place >= 0).map(({ language, place }) => ({ language, place, ...scoreOf(language, place) }));
   const short = shortName(name);
   $("head-title").replaceChildren(make("bdi", {}, short), ...(short === name ? [] : [" ", make("code", {}, name)]));
-  $("head-body").replaceChildren(...[verdict(known), valueChart(known, code), maskList(known), roleTable(known)].filter(Boolean));
+  $("head-body").replaceChildren(...[
+    verdict(known), valueChart(known, code), ...runCharts(name, code), attentionPart(name, code), maskList(known), roleTable(known), relationTable(known),
+  ].filter(Boolean));
   panel.hidden = false;
   document.documentElement.classList.add("with-head");
   $("head-body").querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
@@ -73,9 +79,28 @@ function verdict(known) {
   return make("ul", { class: "verdict" }, ...parts);
 }
 
+// The values of the head in the runs that this one is compared with. A run that removes one head at a time tells what
+// removing this head alone does: the opposite of its value.
+function runCharts(name, code) {
+  return data.runs.map((run, place) => {
+    const languages = run.languages ?? data.languages;
+    if (!place && !run.alone) return null; // the main chart shows it
+    const found = languages.map((language) => ({ language, place: data.shapes[language.shape].players.indexOf(name) })).filter(({ place: at }) => at >= 0)
+      .map(({ language, place: at }) => ({ language, place: at, ...scoreOf(language, at, run.decimals) }));
+    if (!found.length) return null;
+    if (!run.alone) return valueChart(found, code, run.decimals, ["Value in the run ", make("bdi", {}, run.name)], run.about);
+    const turned = found.map((each) => ({ ...each, value: -each.value, low: -each.high, high: -each.low }));
+    const game = run.scales.map((scale) => scale.split(", ").slice(0, -1).join(", ") || "the value").join("; ");
+    const about = `The change of ${game} when only this ${data.noun} is removed, with 95% intervals. Orange: the ${data.noun} is harmful.`;
+    return valueChart(turned, code, run.decimals, ["Removed alone, by the run ", make("bdi", {}, run.name)], about);
+  });
+}
+
+const LEGEND = "With 95% intervals. Filled: decided at the error rate of the run; orange harmful, blue helpful.";
+
 // Value and 95% interval in every language, highest first.
-function valueChart(known, code) {
-  const decimals = data.decimals - 1;
+function valueChart(known, code, places = data.decimals, title = ["Value in every language"], legend = LEGEND) {
+  const decimals = places - 1;
   const rows = [...known].sort((a, b) => (Number.isNaN(a.value) - Number.isNaN(b.value)) || b.value - a.value);
   const ends = rows.flatMap((each) => [each.value, each.low, each.high]).filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
@@ -99,8 +124,7 @@ function valueChart(known, code) {
       make("div", { class: `number${chosen}` }, text),
     ];
   });
-  return make("section", {}, make("h3", {}, "Value in every language"), make("div", { class: "value-chart" }, ...cells),
-    make("p", { class: "legend" }, "With 95% intervals. Filled: decided at the error rate of the run; orange harmful, blue helpful."));
+  return make("section", {}, make("h3", {}, ...title), make("div", { class: "value-chart" }, ...cells), make("p", { class: "legend" }, legend));
 }
 
 function maskList(known) {
@@ -125,6 +149,19 @@ function roleTable(known) {
     make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))));
 }
 
+// The relation that the head follows best in every language, beside the most frequent offset of the relation.
+function relationTable(known) {
+  if (!data.relations.rows) return null;
+  const rows = known.flatMap(({ language, place }) => (data.relations.rows[language.code] ?? []).filter((row) => row[0] === place)
+    .map(([, relation, right]) => make("tr", {}, make("th", { scope: "row" }, ...label(language)), make("td", {}, data.relations.names[relation]),
+      make("td", { class: "number" }, `${right}%`), make("td", { class: "number" }, `${data.relations.offsets[language.code][relation]}%`))));
+  if (!rows.length) return null;
+  const head = [["Language"], ["Relation"], ["Right", "number"], ["Offset", "number"]].map(([title, kind]) => make("th", { scope: "col", class: kind }, title));
+  return make("section", {}, make("h3", {}, "Best relation"), make("div", { class: "frame" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))),
+  make("p", { class: "legend" }, "The relation whose accuracy exceeds that of its most frequent offset by most: how often the largest attention goes to the related word."));
+}
+
 // Read the link of the page: which head, which language, which view.
 function readLink() {
   const asked = new URLSearchParams(location.hash.slice(1));
@@ -133,6 +170,7 @@ function readLink() {
     $("view").value = view;
     redraw();
   }
+  if (Object.hasOwn(LOOKS, asked.get("attention") ?? "")) look.view = asked.get("attention");
   if (asked.get("head") === null) {
     if (location.hash.includes("=") || !location.hash) closeHead();
     return;
@@ -143,7 +181,7 @@ function readLink() {
 }
 
 function step(by) {
-  const { players } = data.shapes.find((shape) => shape.players.includes(current.name));
+  const { players } = mainShapes.find((shape) => shape.players.includes(current.name));
   const next = players[(players.indexOf(current.name) + by + players.length) % players.length];
   history.replaceState(null, "", linkTo(next, current.code));
   showHead(next, current.code);
@@ -153,6 +191,7 @@ if (data) {
   $("head-close").addEventListener("click", closeHead);
   $("head-previous").addEventListener("click", () => step(-1));
   $("head-next").addEventListener("click", () => step(1));
+  $("head-wide")?.addEventListener("click", () => $("head-page").classList.toggle("wide"));
   addEventListener("hashchange", readLink);
   addEventListener("keydown", (event) => {
     const typing = event.target.matches?.("input, select, textarea");
@@ -169,7 +208,7 @@ if (data) {
   const search = $("find-head");
   search.addEventListener("focus", () => {
     if ($("head-names").children.length) return;
-    const names = [...new Set(data.shapes.flatMap((shape) => shape.players))];
+    const names = [...new Set(mainShapes.flatMap((shape) => shape.players))];
     $("head-names").append(...names.map((name) => make("option", { value: shortName(name) })));
   });
   search.addEventListener("change", () => {

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from headwise.report.contents import Gain, MaskGains, Report
 from headwise.report.names import name_of
-from headwise.report.numbers import number_range, plain, plural, signed, span
+from headwise.report.numbers import count, number_range, plain, plural, signed, span
 
 
 def gains_headline(kinds: Sequence[MaskGains], metric: str, noun: str, players: int | None = None) -> str:
@@ -32,7 +32,24 @@ def gains_headline(kinds: Sequence[MaskGains], metric: str, noun: str, players: 
         return _nothing_helps(main, metric, noun)
     kind = max(helpful, key=_mean)
     best = max((gain for gain in kind.gains if gain.mark == "+"), key=lambda gain: gain.difference)
-    return " ".join(filter(None, (_best(best, metric, noun, players), _average(kind, metric))))
+    return " ".join(filter(None, (_best(best, metric, noun, players), size_sentence(best), _average(kind, metric))))
+
+
+def size_sentence(gain: Gain) -> str:
+    """The size and the speed of the pruned model, counted; empty if they are not known.
+
+    Example:
+        >>> size_sentence(Gain("zh", 36, 70.3, 77.8, 6.4, 8.6, 0.0002, parameters=(118_000_000, 115_640_000),
+        ...                    flops=(1e9, 9.2e8)))
+        'The pruned model has 115.6 million parameters (−2.0%) and needs 8.0% fewer operations per example.'
+    """
+    if gain.parameters is None:
+        return ""
+    before, after = gain.parameters
+    size = f"The pruned model has {count(after)} parameters ({signed(100 * (after / before - 1))}%)"
+    if gain.flops is None:
+        return f"{size}."
+    return f"{size} and needs {plain(100 * (1 - gain.flops[1] / gain.flops[0]))}% fewer operations per example."
 
 
 def _mean(kind: MaskGains) -> float:
@@ -40,10 +57,10 @@ def _mean(kind: MaskGains) -> float:
 
 
 def _best(gain: Gain, metric: str, noun: str, players: int | None) -> str:
-    count = plural(gain.heads_removed, noun) if players is None else f"{gain.heads_removed} of its {players} {noun}s"
+    removed = plural(gain.heads_removed, noun) if players is None else f"{gain.heads_removed} of its {players} {noun}s"
     sentence = (
-        f"Without {count}, {metric} in {name_of(gain.language)} rises from {plain(gain.base)} to {plain(gain.pruned)}: "
-        f"{signed(gain.difference)} points (95% interval {span(gain.low, gain.high)})."
+        f"Without {removed}, {metric} in {name_of(gain.language)} rises from {plain(gain.base)} to {plain(gain.pruned)}"
+        f": {signed(gain.difference)} points (95% interval {span(gain.low, gain.high)})."
     )
     if gain.random_difference is None:
         return sentence

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from headwise.files import write_bytes
 from headwise.report.atlas import HATCHING, atlas_section, head_page
+from headwise.report.compare import compare_section
 from headwise.report.contents import Report
 from headwise.report.headline import headline
 from headwise.report.languages import common_section, likeness_section
@@ -18,7 +19,9 @@ from headwise.report.tables import commands_section, cost_section, provenance_se
 from headwise.support.embedding import page_policy, page_script, safe_json
 
 #: The parts of the script, in order.
-SCRIPTS = ("report.js", "atlas.js", "head.js")
+SCRIPTS = ("report.js", "plots.js", "atlas.js", "attended.js", "head.js", "compare.js")
+#: The script and the style that draw attention, which a view of attention has too.
+DRAWING = ("drawing.js", "drawing.css")
 
 
 def write_report(path: str | os.PathLike[str], report: Report) -> None:
@@ -50,8 +53,9 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
 
 def render(report: Report) -> str:
     """The page as text."""
-    style = f"{_file('report.css')}{colour_rules()}"
-    script = page_script(*map(_file, SCRIPTS))
+    drawing, drawing_style = (_file(name, "headwise.attention") for name in DRAWING)
+    style = f"{_file('report.css')}{drawing_style}{colour_rules()}"
+    script = page_script(drawing, *map(_file, SCRIPTS))
     payload = payload_of(report)
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
     return template.render(
@@ -73,6 +77,7 @@ def _sections(report: Report, payload: dict[str, Any] | None) -> dict[str, Marku
         **{section.title: section.body for section in report.sections[:1]},
         f"Atlas of {report.noun}s": atlas_section(payload),
         **{section.title: section.body for section in report.sections[1:]},
+        "Compare": compare_section(payload),
         "Similarity of languages": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),
         "Cost": cost_section(report.cost),
@@ -85,5 +90,5 @@ def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _file(name: str) -> str:
-    return files("headwise.report").joinpath(name).read_text(encoding="utf-8")
+def _file(name: str, package: str = "headwise.report") -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")

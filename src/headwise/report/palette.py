@@ -47,6 +47,7 @@ def colour_rules() -> str:
     """Style rules for the classes `s-16` to `s16` (steps of the scale) and `l0`… (lines)."""
     steps = range(-STEPS, STEPS + 1)
     rules = [f".s{step}{{fill:var(--c{step})}}" for step in steps]
+    rules += [f"td.s{step}{{background:var(--c{step})}}" for step in range(1, STEPS // 2 + 1)]
     rules += [f".l{line}{{--line:var(--l{line})}}" for line in range(LINES)]
     return f":root{{{_variables()}}}{''.join(rules)}"
 

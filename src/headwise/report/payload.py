@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from headwise.report.attended import attention_payload
 from headwise.report.contents import NOUNS, Report
 from headwise.report.grids import grids
 from headwise.report.names import name_of
 from headwise.report.numbers import decimals_for
 from headwise.report.palette import limit_of
+from headwise.report.relations import best_relations, places_of
 from headwise.roles.labels import ROLES, label_heads
 from headwise.roles.table import HeadRoles
 from headwise.scores import HeadScores
 
 #: Version of the object; the script of another version cannot read it.
-VERSION = 2
+VERSION = 3
+#: The estimand of scores that are the effect of removing one player alone.
+ALONE = "leave-one-out"
 _LETTERS = {"harmful": "-", "helpful": "+", "undecided": "?"}
 
 
@@ -33,29 +37,70 @@ def payload_of(report: Report) -> dict[str, Any] | None:
     scores = {language: each for language, each in report.scores.items() if each.players}
     if not scores:
         return None
+    shapes: dict[tuple[str, ...], HeadScores] = {}
     values = [value for each in scores.values() for value in each.value]
-    decimals = decimals_for(values) + 1
-    shapes: dict[tuple[str, ...], int] = {}
-    languages = [
-        {
-            "code": language,
-            "name": name_of(language),
-            "shape": shapes.setdefault(each.players, len(shapes)),
-            **_numbers(each, decimals),
-        }
-        for language, each in scores.items()
-    ]
-    by_players = {each.players: each for each in scores.values()}
+    main = _run(report.name, scores, shapes)
+    compared = [_run(run.name, run.scores, shapes) for run in report.compared]
+    for language in (language for run in compared for language in run["languages"]):
+        del language["count"], language["limit"]  # only the maps of the main run show them
     return {
         "version": VERSION,
         "noun": report.noun,
-        "decimals": decimals,
+        "decimals": main["decimals"],
         "limit": limit_of(values),
-        "shapes": [_shape(by_players[players]) for players in shapes],
-        "languages": languages,
+        "languages": main.pop("languages"),
+        "runs": [main, *compared],
+        "shapes": [_shape(each) for each in shapes.values()],
         "masks": _masks(report, scores),
         "roles": _roles(report.roles, scores) if report.roles is not None else {},
+        "relations": best_relations(report.roles, scores) if report.roles is not None else {},
+        "attention": None if report.attention is None else attention_payload(report.attention),
     }
+
+
+def _run(name: str, scores: Mapping[str, HeadScores], shapes: dict[tuple[str, ...], HeadScores]) -> dict[str, Any]:
+    """The scores of one run; its shapes are added to those that are known."""
+    known = {language: each for language, each in scores.items() if each.players}
+    for each in known.values():
+        shapes.setdefault(each.players, each)
+    places = {players: place for place, players in enumerate(shapes)}
+    decimals = decimals_for([value for each in known.values() for value in each.value]) + 1
+    scales = {scale: place for place, scale in enumerate(dict.fromkeys(map(_scale, known.values())))}
+    return {
+        "name": name,
+        "about": _about(known),
+        "scales": list(scales),
+        "alone": all(each.provenance.estimand == ALONE for each in known.values()),
+        "decimals": decimals,
+        "languages": [
+            {
+                "code": code,
+                "name": name_of(code),
+                "shape": places[each.players],
+                "scale": scales[_scale(each)],
+                **_numbers(each, decimals),
+            }
+            for code, each in known.items()
+        ],
+    }
+
+
+def _scale(scores: HeadScores) -> str:
+    """What the values of scores are: the value of a coalition, and the estimand."""
+    return ", ".join(filter(None, (scores.provenance.game, scores.provenance.estimand)))
+
+
+def _about(scores: Mapping[str, HeadScores]) -> str:
+    """Method, estimand, game, baseline and seed of a run, each once."""
+    origins = [each.provenance for each in scores.values()]
+    parts = [
+        *(origin.method for origin in origins),
+        *(origin.estimand for origin in origins),
+        *(origin.game for origin in origins),
+        *(f"baseline {origin.baseline}" for origin in origins if origin.baseline != "zero"),
+        *(f"seed {origin.seed}" for origin in origins if origin.seed),
+    ]
+    return ", ".join(dict.fromkeys(part for part in parts if part))
 
 
 def _numbers(scores: HeadScores, decimals: int) -> dict[str, Any]:
@@ -81,6 +126,7 @@ def _shape(scores: HeadScores) -> dict[str, Any]:
     return {
         "players": list(scores.players),
         "kind": NOUNS[scores.kind],
+        "members": [list(each) for each in scores.members] or None,
         "grids": [
             {
                 "title": grid.title,
@@ -118,14 +164,7 @@ def _players_of(off: Sequence[str], scores: HeadScores) -> list[int]:
 def _roles(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> dict[str, dict[str, list[list[Any]]]]:
     """The roles of the players: `found[role][language]` is a list of [player, statistic, value, sure]."""
     found: dict[str, dict[str, list[list[Any]]]] = {role.name: {} for role in ROLES}
-    places = {
-        language: {
-            member: place
-            for place, name in enumerate(each.players)
-            for member in (each.members[place] if each.members else (name,))
-        }
-        for language, each in scores.items()
-    }
+    places = places_of(scores)
     for label in label_heads(roles):
         place = places.get(label.language, {}).get(label.head)
         if place is not None:

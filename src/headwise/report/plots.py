@@ -1,9 +1,10 @@
-"""Figures for papers, drawn by matplotlib: maps, gains, curves and the similarity of languages."""
+"""Figures for papers, drawn by matplotlib: maps, gains, curves, L0 paths and the similarity of languages."""
 
 import io
 import math
 import os
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ _STYLE = {
     "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "headwise", "savefig.dpi": 300,
 }  # fmt: skip
 _MARKERS = "osD^vP"
+#: Kinds of lines: curves differ without colours too.
+_DASHES = ("-", "--", ":", "-.")
+#: Points of curves with at most this number of them are marked.
+_FEW = 12
 #: Inches: width of a figure in two columns of a paper.
 _WIDTH = 6.8
 
@@ -127,30 +132,76 @@ def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
     return figure
 
 
-def plot_curves(curves: Sequence[Curve], metric: str, noun: str = "head") -> Any:
-    """The metric as more and more heads are removed, one plot per language.
+def plot_curves(curves: Sequence[Curve], metric: str, axis: str = "heads removed", text: str = "") -> Any:
+    """Curves, such as the metric as more and more heads are removed; one plot per language.
 
     Args:
-        curves: The curves.
+        curves: The curves; those without points are left out.
         metric: Name of the metric.
-        noun: Name of one player.
+        axis: Title of the horizontal axes.
+        text: A text above the plots.
     """
+    curves = [curve for curve in curves if curve.removed]
     languages = list(dict.fromkeys(curve.language for curve in curves))
-    rankings = list(dict.fromkeys(curve.ranking for curve in curves))
     columns = min(3, len(languages))
     rows = math.ceil(len(languages) / columns)
-    figure, axes = _figure(rows, columns, (_WIDTH, 0.3 + 1.7 * rows))
-    for axis, language in zip(axes.flat, languages, strict=False):
+    figure, axes = _figure(rows, columns, (_WIDTH, 0.3 + 1.7 * rows + 0.3 * bool(text)))
+    _draw_curves(axes.flat, curves, metric, axis)
+    for place in axes.flat[len(languages) :]:
+        place.set_axis_off()
+    if text:
+        figure.suptitle("\n".join(textwrap.wrap(text, 110)), fontsize=8)
+    return figure
+
+
+def _draw_curves(axes: Iterable[Any], curves: Sequence[Curve], metric: str, title: str) -> None:
+    """Draw the curves of each language on its own axes, with a legend on the first."""
+    rankings = list(dict.fromkeys(curve.ranking for curve in curves))
+    languages = list(dict.fromkeys(curve.language for curve in curves))
+    for place, (axis, language) in enumerate(zip(axes, languages, strict=False)):
         for curve in (curve for curve in curves if curve.language == language):
-            colour = LINE_COLOURS[rankings.index(curve.ranking) % len(LINE_COLOURS)]
-            axis.plot(curve.removed, curve.value, color=colour, linewidth=1.2, label=curve.ranking)
+            line = rankings.index(curve.ranking)
+            colour = LINE_COLOURS[line % len(LINE_COLOURS)]
+            dash, mark = _DASHES[line % len(_DASHES)], "." if len(curve.removed) <= _FEW else ""
+            axis.plot(curve.removed, curve.value, dash, marker=mark, color=colour, linewidth=1.2, label=curve.ranking)
             if curve.low:
                 axis.fill_between(curve.removed, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
         axis.set_title(name_of(language))
-        axis.set(xlabel=f"{noun}s removed", ylabel=metric)
-    for axis in axes.flat[len(languages) :]:
-        axis.set_axis_off()
-    axes[0, 0].legend()
+        axis.set(xlabel=title, ylabel=metric)
+        if not place:
+            axis.legend()
+
+
+def plot_paths(
+    curves: Sequence[Curve], metric: str, sites: Sequence[str], kept: Mapping[str, Mapping[str, Sequence[int]]]
+) -> Any:
+    """L0 paths: the metric by the number of removed heads, and the heads that each penalty keeps in each site.
+
+    Args:
+        curves: The curve of each path.
+        metric: Name of the metric.
+        sites: Names of the sites, such as `encoder.0`.
+        kept: The number of heads kept in each site, by the gates that were trained and by penalty.
+    """
+    columns = max(len({curve.language for curve in curves}), len(kept))
+    figure, axes = _figure(2, columns, (_WIDTH, 2.3 + 0.13 * len(sites)))
+    _draw_curves(axes[0], curves, metric, "heads removed")
+    most = max(count for penalties in kept.values() for counts in penalties.values() for count in counts)
+    drawn = None
+    for axis, (gates, penalties) in zip(axes[1], kept.items(), strict=False):
+        counts = np.array(list(penalties.values())).T  # (sites, penalties)
+        drawn = axis.imshow(counts, cmap="cividis", vmin=0, vmax=most, aspect="auto")
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if count < most / 2 else "black"
+            axis.text(column, row, str(count), ha="center", va="center", fontsize=5, color=colour)
+        axis.set_title(f"heads kept, {gates} gates")
+        axis.set_xlabel("penalty")
+        axis.set_xticks(range(len(penalties)), list(penalties), rotation=45)
+        axis.set_yticks(range(len(sites)), sites, fontsize=5)
+    for row, count in zip(axes, (len({curve.language for curve in curves}), len(kept)), strict=True):
+        for axis in row[count:]:
+            axis.set_axis_off()
+    figure.colorbar(drawn, ax=axes[1], label="heads")
     return figure
 
 

@@ -1,5 +1,12 @@
-// Parts that every page has: tips, the theme, tables, kinds of masks, plots.
+// Parts that every page has: tips, the theme, tables, kinds of masks.
 const tip = $("tip");
+
+// A number with its sign and a real minus; a number that rounds to zero has none.
+function signed(value, decimals) {
+  const text = Math.abs(value).toFixed(decimals);
+  return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
+}
+
 let anchor = null;
 
 function showTip(text, at) {
@@ -118,50 +125,3 @@ for (const button of document.querySelectorAll(".sortable thead button")) {
 addEventListener("beforeprint", () => {
   for (const each of document.querySelectorAll("details")) each.open = true;
 });
-
-// Plots: show the values at the number of heads chosen with the mouse or the arrow keys.
-for (const plot of document.querySelectorAll(".plot")) {
-  const cursor = plot.querySelector(".cursor");
-  const lines = [...plot.querySelectorAll("polyline")];
-  const stops = [...new Set(lines.flatMap((line) => [...line.points].map((point) => point.x)))].sort((a, b) => a - b);
-  if (!stops.length) continue;
-  const matrix = lines[0].parentNode.transform.baseVal.consolidate().matrix;
-  let at = 0;
-
-  const read = () => {
-    const found = lines.flatMap((line) => [...line.points].filter((point) => point.x === stops[at])
-      .map((point) => `${line.dataset.name}: ${point.y.toFixed(1)}`));
-    const x = matrix.a * stops[at] + matrix.e;
-    cursor.setAttribute("x1", x);
-    cursor.setAttribute("x2", x);
-    const text = [`${stops[at]} ${plot.dataset.noun}`, ...found].join("\n");
-    plot.setAttribute("aria-valuenow", stops[at]);
-    plot.setAttribute("aria-valuetext", text);
-    showTip(text, cursor);
-  };
-  const leave = () => {
-    hideTip();
-    cursor.setAttribute("x1", -9);
-    cursor.setAttribute("x2", -9);
-  };
-  plot.setAttribute("role", "slider");
-  plot.setAttribute("aria-valuemin", stops[0]);
-  plot.setAttribute("aria-valuemax", stops.at(-1));
-  plot.setAttribute("aria-valuenow", stops[0]);
-  plot.addEventListener("pointermove", (event) => {
-    const box = plot.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width * plot.viewBox.baseVal.width - matrix.e) / matrix.a;
-    at = stops.reduce((best, stop, place) => (Math.abs(stop - x) < Math.abs(stops[best] - x) ? place : best), 0);
-    read();
-  });
-  plot.addEventListener("pointerleave", leave);
-  plot.addEventListener("focus", read);
-  plot.addEventListener("blur", leave);
-  plot.addEventListener("keydown", (event) => {
-    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: stops.length - 1 }[event.key];
-    if (next === undefined) return;
-    event.preventDefault();
-    at = Math.min(Math.max(next, 0), stops.length - 1);
-    read();
-  });
-}

@@ -9,6 +9,7 @@ from headwise.report.contents import LanguageCost, Report, Section
 from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.names import language_label, short_list
 from headwise.report.numbers import MISSING, count, duration
+from headwise.report.palette import STEPS
 from headwise.scores import HeadScores
 
 #: Fields of the provenance of scores, and their titles in the report.
@@ -18,7 +19,13 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> Section:
+def table_section(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    note: str = "",
+    shades: Sequence[Sequence[float]] | None = None,
+) -> Section:
     """A plain table.
 
     Args:
@@ -26,6 +33,7 @@ def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
         columns: Titles of the columns.
         rows: Cells as text.
         note: A note below the table.
+        shades: How dark the background of each cell is, from 0 to 1.
     """
     head = [
         element("th", column, scope="col", class_="number" if place else None) for place, column in enumerate(columns)
@@ -34,13 +42,23 @@ def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
         element(
             "tr",
             element("th", isolated(first), scope="row"),
-            *(element("td", isolated(cell), class_="number") for cell in cells),
+            *(
+                element(
+                    "td", isolated(cell), class_="number" if shades is None else f"number {_shade(shades[row][column])}"
+                )
+                for column, cell in enumerate(cells, 1)
+            ),
         )
-        for first, *cells in rows
+        for row, (first, *cells) in enumerate(rows)
     )
     table = element("table", element("thead", element("tr", *head)), element("tbody", *lines), class_="plain")
     below = element("p", note, class_="legend") if note else None
     return Section(title, joined([table_frame(title, table), below]))
+
+
+def _shade(share: float) -> str:
+    """The class of a shaded cell: at most half of the scale, so that text stays readable."""
+    return f"s{round(STEPS / 2 * share)}"
 
 
 def masks_section(

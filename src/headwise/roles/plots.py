@@ -31,6 +31,11 @@ def plot_layers(roles: HeadRoles, path: FilePath) -> None:
     Raises:
         MissingPackageError: matplotlib is not installed.
     """
+    _save(layers_figure(roles), path)
+
+
+def layers_figure(roles: HeadRoles) -> Any:
+    """The figure of `plot_layers`."""
     found = roles_by_layer(roles)
     figure, panels = _subplots(1, len(found), figsize=(1.5 + 4.5 * len(found), 4), squeeze=False)
     largest = max(float(table.max()) for _, table in found.values()) or 1.0
@@ -43,7 +48,7 @@ def plot_layers(roles: HeadRoles, path: FilePath) -> None:
             colour = "white" if value < largest / 2 else "black"
             panel.text(column, row, f"{value:.1f}".removesuffix(".0"), ha="center", va="center", color=colour, size=7)
     figure.colorbar(image, ax=panels[0].tolist(), label="heads, mean over languages")
-    _save(figure, path)
+    return figure
 
 
 def plot_relations(roles: HeadRoles, path: FilePath, relations: Sequence[str] = RELATIONS) -> None:

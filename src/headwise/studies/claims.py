@@ -124,6 +124,17 @@ def _lower(text: str) -> str:
     return text if text[:2].isupper() else f"{text[:1].lower()}{text[1:]}"
 
 
+def claims_headline(claims: Sequence[Claim], source: str) -> str:
+    """How many claims hold, for the top of a report; empty without claims.
+
+    Example:
+        >>> claims_headline([Claim("Two is more than one.", "yes", "2 - 1 = 1", "none")], "a paper")
+        'Claims of a paper: 1 yes, 0 no, 0 undecided.'
+    """
+    counts = (f"{sum(claim.verdict == verdict for claim in claims)} {verdict}" for verdict in VERDICTS)
+    return f"Claims of {source}: {', '.join(counts)}." if claims else ""
+
+
 def claims_table(claims: Sequence[Claim], source: str = "the paper") -> StudyTable:
     """The claims of a source as a table."""
     rows = tuple((each.text, each.verdict, each.evidence, each.test, each.paper) for each in claims)

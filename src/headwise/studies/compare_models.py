@@ -144,4 +144,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-COMPARE_MODELS = GridKind(NAME, ComparePlan, prepare, cells, finish, load, trained_of)
+COMPARE_MODELS = GridKind(
+    NAME, ComparePlan, prepare, cells, finish, load, trained_of,
+    about=(
+        "Two models lose the same random shares of their heads and are tuned in the same way: which of them "
+        "loses more?"
+    ),
+)  # fmt: skip

@@ -284,6 +284,10 @@ class _CorrelatesKind:
 
     name: str = "correlates"
     plan: type[Any] = CorrelatesPlan
+    about: str = (
+        "The gains of a targeted study are correlated with traits of the languages, such as their typological distance "
+        "from the source language. No model is run."
+    )
 
     def run(
         self,

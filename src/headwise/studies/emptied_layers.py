@@ -16,10 +16,12 @@ from headwise.errors import FieldError, require_whole
 from headwise.heads import HeadMap
 from headwise.masks import HeadMask
 from headwise.methods.layers import Pattern, layer_ranks
+from headwise.report import Curve
 from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, increasing, mean_of
 from headwise.studies.group_tables import CROSS_LANGUAGE, IN_LANGUAGE, Groups, drop_table, prepare, value_table
 from headwise.studies.groupings import WORD_ORDER
+from headwise.studies.plots import CurvePlot
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
 from headwise.studies.tuned_plan import GroupedPlan, Key, by_key, trained_of
@@ -120,14 +122,39 @@ def finish(plan: LayersPlan, work: Work, groups: Groups, measured: Mapping[Cell,
     found = resample(statistics, plan.test_ids(work), metric, plan.resamples, plan.scoring.seed)
     title = f"relative drop of {metric.name} without the heads of some layers"
     drops = [drop_table(f"{NAME}-{source}", title, found, groups, source) for source in groups.sources]
+    text = f"Loss of {metric.name} relative to the whole model (%) by the number of emptied layers, with 95% intervals."
     return TunedStudy(
         work.folder,
         NAME,
         metric.name,
         (_beside(found, groups, metric.name), *drops, value_table(f"{NAME}-languages", found, metric.name)),
         claims(plan, found, groups),
+        (CurvePlot("Emptied layers", text, layer_curves(found, groups), "layers emptied"),),
         notes=groups.notes,
     )
+
+
+def layer_curves(found: Resampled, groups: Groups) -> tuple[Curve, ...]:
+    """The relative drop by the number of emptied layers, a line for each pattern, a panel for each kind of transfer."""
+    panels = {IN_LANGUAGE: groups.inside, CROSS_LANGUAGE: groups.across}
+    return tuple(
+        _curve(found, panel, pattern, found.language_places(languages))
+        for panel, languages in panels.items()
+        if languages
+        for pattern in (*_RUNS, *_ALTERNATING)
+    )
+
+
+def _curve(found: Resampled, panel: str, pattern: str, languages: Sequence[int]) -> Curve:
+    """The curve of one pattern, from the whole model on."""
+    conditions = [NONE, *(name for name in found.conditions if name.split()[0] == pattern)]
+    columns = [found.place(name) for name in conditions]
+    value = mean_of(relative_drops(found.mean), languages, axis=-2)[columns]
+    drawn = mean_of(relative_drops(found.drawn), languages, axis=-2)[:, columns]  # (resamples, conditions)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    counts = (0, *(int(name.split()[1]) for name in conditions[1:]))
+    points = (tuple(np.nan_to_num(each).tolist()) for each in (value, low, high))
+    return Curve(panel, pattern, counts, *points)
 
 
 def _beside(found: Resampled, groups: Groups, metric: str) -> StudyTable:
@@ -214,4 +241,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-LAYERS = GridKind(NAME, LayersPlan, prepare, cells, finish, load, trained_of)
+LAYERS = GridKind(
+    NAME, LayersPlan, prepare, cells, finish, load, trained_of,
+    about=(
+        "All heads of the top, middle, bottom, odd or even layers are removed and the rest is tuned. Drops are "
+        "relative to the whole model, tuned in the same way."
+    ),
+)  # fmt: skip

@@ -1,12 +1,15 @@
-"""The figures that can be drawn of a run."""
+"""The figures and tables that can be made of a run."""
 
 from enum import StrEnum
 
 
 class FigureKind(StrEnum):
-    """What a figure shows."""
+    """What a figure or table shows."""
 
     maps = "maps"
     gains = "gains"
     curves = "curves"
     likeness = "likeness"
+    layers = "layers"
+    paths = "paths"
+    roles = "roles"

@@ -22,7 +22,7 @@ from headwise.studies.grid import Array, Cell
 from headwise.studies.judge import Judge, check_split
 from headwise.studies.plots import CurvePlot
 from headwise.studies.study import check_numbers, read_figures
-from headwise.studies.tables import StudyTable, TableCell
+from headwise.studies.tables import StudyTable, TableCell, section_of
 from headwise.studies.work import GridKind, Work
 
 #: The ranking with several random draws.
@@ -195,8 +195,28 @@ class IterativeStudy:
         return (CurvePlot("Iterative pruning", text, self.lines, axis),)
 
     def sections(self) -> tuple[Section, ...]:
-        """The curves."""
-        return tuple(plot.section(self.metric) for plot in self.plots())
+        """The curves with a headline, and the tables."""
+        curves, *others = (plot.section(self.metric) for plot in self.plots())
+        tables = (section_of(table) for table in self.tables() if table.printed)
+        return dataclasses.replace(curves, headline=self._headline()), *others, *tables
+
+    def _headline(self) -> str:
+        """How many heads can be removed by each ranking, on average over languages."""
+        if not self.lines:
+            return ""
+        counts: dict[str, list[int]] = {}
+        for curve in self.lines:
+            counts.setdefault(curve.ranking, []).append(removable(curve))
+        means = {ranking: sum(found) / len(found) for ranking, found in counts.items()}
+        order = sorted(means, key=lambda ranking: -means[ranking])
+        noun, players = noun_of(self.scores), max(curve.removed[-1] for curve in self.lines)
+        languages = len(next(iter(counts.values())))
+        over = f", on average over {languages} languages" if languages > 1 else ""
+        shown = ", ".join(f"{means[ranking]:.0f} by {ranking}" for ranking in order)
+        return (
+            f"{noun[:1].upper()}{noun[1:]}s that can be removed for at most {TOLERANCE:g} point of {self.metric}{over}"
+            f", of {players}: {shown}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""
@@ -299,4 +319,10 @@ def _line(
     return Curve(language, ranking, points, tuple(mean.tolist()), tuple(low.tolist()), tuple(high.tolist()))
 
 
-ITERATIVE = GridKind("iterative", IterativePlan, prepare, cells, finish, load_iterative)
+ITERATIVE = GridKind(
+    "iterative", IterativePlan, prepare, cells, finish, load_iterative,
+    about=(
+        "Heads are removed until none is left, lowest ranked first, and the metric is measured on test data. A "
+        "good ranking keeps it high for long; if a ranking finds harmful heads, the metric rises at first."
+    ),
+)  # fmt: skip

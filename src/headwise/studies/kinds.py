@@ -37,6 +37,10 @@ class Kind(Protocol):
     def plan(self) -> type[Any]:
         """The class of its plans: a dataclass, with the field `scoring` if it scores heads."""
 
+    @property
+    def about(self) -> str:
+        """What is done and why, in one or two sentences for the report."""
+
     def run(
         self,
         plan: Any,

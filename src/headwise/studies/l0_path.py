@@ -252,6 +252,10 @@ class _L0PathKind:
 
     name: str = NAME
     plan: type[Any] = L0PathPlan
+    about: str = (
+        "L0 gates of the heads and the weights are trained together, with a growing penalty on open gates: how many "
+        "heads can be removed while the model is tuned, and which of them go first?"
+    )
 
     def run(
         self,

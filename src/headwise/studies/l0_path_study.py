@@ -161,7 +161,7 @@ def layer_table(measured: Measured) -> StudyTable:
         for point in points
     )
     title = "heads kept in every layer (figure 10 of the paper)"
-    return StudyTable(f"{NAME}-layers", title, ("gates", "penalty", *sites), rows)
+    return StudyTable(f"{NAME}-layers", title, ("gates", "penalty", *sites), rows, shaded=True)
 
 
 def scratch_table(measured: Measured, found: Resampled, metric: str) -> StudyTable:

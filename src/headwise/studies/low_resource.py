@@ -237,4 +237,10 @@ def trained(plan: LowResourcePlan) -> str:
     return ",".join(dict.fromkeys([the_source(plan), *plan.scoring.languages.split(",")]))
 
 
-LOW_RESOURCE = GridKind(NAME, LowResourcePlan, prepare, cells, finish, load, trained)
+LOW_RESOURCE = GridKind(
+    NAME, LowResourcePlan, prepare, cells, finish, load, trained,
+    about=(
+        "Models with and without their lowest-ranked heads are tuned on the source language and on a growing "
+        "share of the training examples of a target language."
+    ),
+)  # fmt: skip

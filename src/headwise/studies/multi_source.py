@@ -202,4 +202,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-MULTI_SOURCE = GridKind(NAME, MultiSourcePlan, prepare, cells, finish, load, trained_of)
+MULTI_SOURCE = GridKind(
+    NAME, MultiSourcePlan, prepare, cells, finish, load, trained_of,
+    about=(
+        "Each target language is left out in turn: heads are ranked on all other training languages, the "
+        "lowest-ranked are removed, and the model is tuned on these languages."
+    ),
+)  # fmt: skip

@@ -4,21 +4,22 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from headwise.errors import HeadwiseError
 from headwise.masks import HeadMask
 from headwise.methods import find_method
-from headwise.report import LanguageCost, Report, Section, masks_section, noun_of
+from headwise.report import ComparedRun, LanguageCost, Report, Section, masks_section, noun_of
 from headwise.roles import HeadRoles
 from headwise.roles.run import TABLE
 from headwise.runs.config import CONFIG, read_config, text_of
 from headwise.scores import HeadScores
 from headwise.scores.rules import likely_harmful, tells_likely
 from headwise.scoring import ScoringPlan, plan_of
-from headwise.scoring.run_folder import REFINED, load_scores
+from headwise.scoring.run_folder import REFINED, SCORING, load_scores
+from headwise.studies.attended import run_attention
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
 
@@ -47,15 +48,23 @@ class CountsUnits(Protocol):
         """The cost of each step after scoring, by language."""
 
 
-def report_of(folder: str | os.PathLike[str], roles: str | os.PathLike[str] | None = None) -> Report:
+def report_of(
+    folder: str | os.PathLike[str],
+    roles: str | os.PathLike[str] | None = None,
+    compared: Sequence[str | os.PathLike[str]] = (),
+    attention: int = 0,
+) -> Report:
     """The report of a run folder: a study or a scoring run.
 
     Args:
         folder: The run folder.
-        roles: A run folder of `headwise roles` on the same model; the atlas shows its roles.
+        roles: A run folder of `headwise roles` on the same model, or its file `roles.json`; the page shows its roles.
+        compared: Other run folders with scores of the same heads, such as those of other methods, baselines or seeds.
+        attention: Number of sentences per language on which the page shows the attention of heads. The model is loaded
+            and run on them; 0 for no attention.
 
     Raises:
-        HeadwiseError: The folder contains neither, or the roles are those of another model.
+        HeadwiseError: The folder contains neither, or the roles or compared runs do not fit it.
     """
     path = Path(folder)
     config = read_config(path)
@@ -68,23 +77,76 @@ def report_of(folder: str | os.PathLike[str], roles: str | os.PathLike[str] | No
         task=task,
         data=data,
         note=" ".join(study.notes) if study is not None else "",
+        about=KINDS[config["study"]].about if study is not None else "",
         sections=study.sections() if study is not None else chosen_sections(path, scores),
         scores=scores,
-        roles=None if roles is None else _roles(Path(roles), scores),
+        name=_run_name(path),
+        compared=compared_runs(path, scores, [Path(each) for each in compared]),
+        attention=run_attention(path, scores, attention) if attention else None,
+        roles=None if roles is None else load_roles(Path(roles), scores),
         cost=_cost(study, scores),
         provenance=_provenance(config),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
 
 
-def _roles(folder: Path, scores: Mapping[str, HeadScores]) -> HeadRoles:
-    """The roles of a run; raises an error if they are of other weights."""
-    found = HeadRoles.load(folder / f"{TABLE}.json")
+def compared_runs(folder: Path, scores: Mapping[str, HeadScores], others: Sequence[Path]) -> tuple[ComparedRun, ...]:
+    """The runs to compare with the main one: the other rankings of a study, and other run folders.
+
+    Args:
+        folder: The main run folder.
+        scores: Its scores.
+        others: Other run folders.
+
+    Raises:
+        HeadwiseError: A run has no scores, or none of the main run's heads.
+    """
+    own = [
+        (each.name.removeprefix(f"{SCORING}-"), each)
+        for each in sorted(folder.glob(f"{SCORING}-*"))
+        if any(each.glob("scores/*.json")) and not each.name.startswith(f"{SCORING}-random")
+    ]
+    if others and not scores:
+        raise HeadwiseError(f"{folder}: has no scores that {others[0]} could be compared with: give it alone")
+    known, found = {_run_name(folder)}, []
+    for name, path in (*own, *((_run_name(each), each) for each in others)):
+        theirs = load_scores(path)
+        _check_heads(path, scores, theirs)
+        unique = name if name not in known else str(path)
+        known.add(unique)
+        found.append(ComparedRun(unique, theirs))
+    return tuple(found)
+
+
+def _run_name(folder: Path) -> str:
+    return folder.resolve().name or str(folder)
+
+
+def _check_heads(folder: Path, scores: Mapping[str, HeadScores], theirs: Mapping[str, HeadScores]) -> None:
+    players = {name for each in scores.values() for name in each.players}
+    if not any(players.intersection(each.players) for each in theirs.values()):
+        example = next(iter(next(iter(theirs.values())).players), "none")
+        raise HeadwiseError(
+            f"{folder}: has scores of other {noun_of(scores)}s, such as {example}: compare runs of the same model"
+        )
+
+
+def load_roles(path: Path, scores: Mapping[str, HeadScores]) -> HeadRoles:
+    """The roles of a run folder or of a file.
+
+    Args:
+        path: A run folder of `headwise roles`, or its file `roles.json`.
+        scores: The scores that the roles are shown with.
+
+    Raises:
+        HeadwiseError: There are no roles, or they are of other weights.
+    """
+    found = HeadRoles.load(path / f"{TABLE}.json" if path.is_dir() else path)
     scored = {each.provenance.fingerprint for each in scores.values()} - {None}
     measured = found.about.get("fingerprint")
     if measured is not None and scored and measured not in scored:
         raise HeadwiseError(
-            f"{folder}: the roles are of the weights {measured}, but the heads of {', '.join(map(str, scored))} were "
+            f"{path}: the roles are of the weights {measured}, but the heads of {', '.join(map(str, scored))} were "
             "scored: measure the roles of the scored model"
         )
     return found

@@ -318,5 +318,9 @@ def trained(plan: PruneThenTunePlan) -> str:
 
 
 PRUNE_THEN_TUNE = GridKind(
-    "prune-then-tune", PruneThenTunePlan, prepare, cells, finish, load_prune_then_tune, trained, follow
-)
+    "prune-then-tune", PruneThenTunePlan, prepare, cells, finish, load_prune_then_tune, trained, follow,
+    about=(
+        "The lowest-ranked heads are cut out of the pre-trained model before it is tuned, 1, 2, 3 and so on, to "
+        "see whether the tuned model is better without them. Controls remove the highest-ranked or random heads."
+    ),
+)  # fmt: skip

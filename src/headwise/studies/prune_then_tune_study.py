@@ -14,7 +14,7 @@ from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import PairedTest
 from headwise.stats.sign_flips import sign_flip_p_value
-from headwise.studies.claims import Claim, Verdict, claims_table, paragraph
+from headwise.studies.claims import Claim, Verdict, claims_headline, claims_table, paragraph
 from headwise.studies.papers import MA, ma_controls, ma_tables
 from headwise.studies.plots import CurvePlot
 from headwise.studies.ranked import RANDOM
@@ -276,7 +276,9 @@ class PruneThenTuneStudy:
     def sections(self) -> tuple[Section, ...]:
         """The claims, the curves and the tables."""
         return (
-            Section("Which claims hold here", element("p", self.paragraph)),
+            Section(
+                "Which claims hold here", element("p", self.paragraph), claims_headline(self.claims, "Ma et al. (2021)")
+            ),
             *(plot.section(self.metric) for plot in self.plots()),
             *(section_of(table) for table in self.tables() if table.printed),
         )

@@ -196,4 +196,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-RANDOM_SHARE = GridKind(NAME, RandomSharePlan, prepare, cells, finish, load, trained_of)
+RANDOM_SHARE = GridKind(
+    NAME, RandomSharePlan, prepare, cells, finish, load, trained_of,
+    about=(
+        "10 to 90% of the heads are removed at random and the rest is tuned. Drops are relative to the whole "
+        "model, tuned in the same way."
+    ),
+)  # fmt: skip

@@ -263,4 +263,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-RANK_THEN_TUNE = GridKind(NAME, RankThenTunePlan, prepare, cells, finish, load, trained_of)
+RANK_THEN_TUNE = GridKind(
+    NAME, RankThenTunePlan, prepare, cells, finish, load, trained_of,
+    about=(
+        "Several methods rank the heads of the same tuned model. The lowest-ranked heads of each ranking are cut "
+        "out of the pre-trained model, which is then tuned."
+    ),
+)  # fmt: skip

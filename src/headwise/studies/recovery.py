@@ -297,4 +297,10 @@ def load(folder: Path) -> TunedStudy:
     return load_tuned_study(folder, NAME)
 
 
-RECOVERY = GridKind(NAME, RecoveryPlan, prepare_recovery, cells, finish, load, trained_of)
+RECOVERY = GridKind(
+    NAME, RecoveryPlan, prepare_recovery, cells, finish, load, trained_of,
+    about=(
+        "A random share of the heads is removed, and the metric after one epoch of tuning is compared with that "
+        "after all epochs."
+    ),
+)  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from headwise.errors import FieldError
-from headwise.report import Section
+from headwise.report import Section, noun_of
 from headwise.scores import HeadScores, stability
 from headwise.scores.affinity import Shared, shared_scores, specific_to
 from headwise.scoring import ScoringPlan, ScoringRun
@@ -137,7 +137,21 @@ class StabilityStudy:
 
     def sections(self) -> tuple[Section, ...]:
         """The agreement of the seeds; the page itself compares the languages."""
-        return (section_of(self._stability_table()),)
+        return (dataclasses.replace(section_of(self._stability_table()), headline=self._headline()),)
+
+    def _headline(self) -> str:
+        """The agreement of the seeds, on average over languages."""
+        found = self.languages.values()
+        known = [each.correlation for each in found if each.correlation is not None]
+        rho = f" and a rank correlation of values of {sum(known) / len(known):.2f}" if known else ""
+        jaccard = sum(each.jaccard for each in found) / len(found)
+        opposed = sum(len(each.opposed) for each in found)
+        noun = noun_of(self.scores)
+        return (
+            f"{len(self.runs)} seeds agree with a Jaccard index of harmful {noun}s of {jaccard:.2f}{rho}, on average "
+            f"over {len(found)} languages and pairs of seeds; {opposed or 'no'} {noun if opposed == 1 else noun + 's'} "
+            "are harmful for one seed and helpful for another."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""
@@ -281,4 +295,10 @@ def _seed_folders(folder: Path, seeds: Sequence[int]) -> dict[int, Path]:
     return {seed: folder / (f"scoring-seed-{seed}" if place else SCORING) for place, seed in enumerate(seeds)}
 
 
-STABILITY = GridKind("stability", StabilityPlan, prepare, cells, finish, load_stability)
+STABILITY = GridKind(
+    "stability", StabilityPlan, prepare, cells, finish, load_stability,
+    about=(
+        "The heads are scored once for each seed, to see whether other random draws find the same heads harmful, "
+        "and which heads languages share."
+    ),
+)  # fmt: skip

@@ -2,12 +2,17 @@
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwise.errors import FieldError
 from headwise.files import write_bytes
 from headwise.report import SIGNIFICANT, Section, table_section
+
+#: Endings of files of tables.
+TABLE_FORMATS = (".csv", ".tex")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class StudyTable:
         rows: The rows; None is an empty cell.
         note: A note below the table.
         printed: Whether the command line prints it; it is always saved.
+        shaded: Whether the report shades numbers by their size, as in a map.
     """
 
     name: str
@@ -68,6 +74,7 @@ class StudyTable:
     rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
     printed: bool = True
+    shaded: bool = False
 
 
 def show_cell(cell: TableCell) -> str:
@@ -87,7 +94,15 @@ def show_cell(cell: TableCell) -> str:
 def section_of(table: StudyTable) -> Section:
     """A table as a section of the report."""
     title = f"{table.title[:1].upper()}{table.title[1:]}"
-    return table_section(title, table.columns, [[show_cell(cell) for cell in row] for row in table.rows], table.note)
+    cells = [[show_cell(cell) for cell in row] for row in table.rows]
+    return table_section(title, table.columns, cells, table.note, _shades(table) if table.shaded else None)
+
+
+def _shades(table: StudyTable) -> list[list[float]]:
+    """The size of every number as a share of the largest one; 0 for other cells."""
+    sizes = [[abs(float(cell)) if isinstance(cell, int | float) else 0.0 for cell in row] for row in table.rows]
+    largest = max((size for row in sizes for size in row), default=0.0) or 1.0
+    return [[size / largest for size in row] for row in sizes]
 
 
 def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
@@ -100,10 +115,70 @@ def save_tables(tables: Sequence[StudyTable], folder: Path) -> None:
         folder: The folder for `<name>.csv` and `<name>.md`.
     """
     for table in tables:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(_plain_rows(table))
-        write_bytes(folder / f"{table.name}.csv", text.getvalue().encode())
+        write_bytes(folder / f"{table.name}.csv", _as_csv(table).encode())
         write_bytes(folder / f"{table.name}.md", as_markdown(table).encode())
+
+
+def save_table(table: StudyTable, path: str | os.PathLike[str]) -> None:
+    """Write a table as `.csv` (all digits) or `.tex` (LaTeX with `booktabs`), by the ending of the name.
+
+    Raises:
+        HeadwiseError: The ending is another one, or the file cannot be written.
+    """
+    match Path(path).suffix.lower():
+        case ".csv":
+            write_bytes(path, _as_csv(table).encode())
+        case ".tex":
+            write_bytes(path, as_latex(table).encode())
+        case _:
+            raise FieldError("out", f"{path}: the ending of a table is one of {', '.join(TABLE_FORMATS)}")
+
+
+def _as_csv(table: StudyTable) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(_plain_rows(table))
+    return text.getvalue()
+
+
+def as_latex(table: StudyTable) -> str:
+    r"""A table in LaTeX, for the package `booktabs`, with P-values in separate columns.
+
+    Example:
+        >>> gain = Figure(1.5, difference=1.5, p_value=0.012, signed=True)
+        >>> print(as_latex(StudyTable("one", "", ("language", "gain_%"), (("zh", gain), ("de", None)))), end="")
+        \begin{tabular}{lrr}
+        \toprule
+        language & gain\_\% & P \\
+        \midrule
+        zh & +1.50 + & 0.012 \\
+        de &  &  \\
+        \bottomrule
+        \end{tabular}
+    """
+    wanted = _columns(table, ("p_value",))
+    header = ["P" if part else table.columns[place] for place, part in wanted]
+    rows = [[_show_part(row[place], part) for place, part in wanted] for row in table.rows]
+    texts = [
+        all(isinstance(row[place], str | None) and not part for row in table.rows) for place, part in wanted
+    ]  # columns of text are left-aligned
+    head, *lines = [f"{' & '.join(map(_latex_text, cells))} \\\\\n" for cells in (header, *rows)]
+    layout = "".join("l" if text else "r" for text in texts)
+    return (
+        f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{head}\\midrule\n{''.join(lines)}\\bottomrule\n\\end{{tabular}}\n"
+    )
+
+
+#: Characters with a meaning in LaTeX.
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+        ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    }
+)  # fmt: skip
+
+
+def _latex_text(text: str) -> str:
+    return " ".join(text.translate(_LATEX).split())
 
 
 def as_markdown(table: StudyTable) -> str:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.draws import Draws
+from headwise.engine.cost import pass_flops
 from headwise.errors import require_whole
+from headwise.heads import find_heads
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Problem, find_method, score
 from headwise.pruning.sizes import ModelSizes
@@ -196,7 +198,7 @@ def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Ce
     """Make the study from the measurements."""
     judge = Judge(work.grid.task.metric, plan.resamples)
     sizes = ModelSizes(work.setting.model)
-    found = {language: _outcome(plan, prepared, judge, measured, language, sizes) for language in prepared.masks}
+    found = {language: _outcome(plan, work, prepared, judge, measured, language, sizes) for language in prepared.masks}
     scored = prepared.scored
     seconds = {language: each.seconds for language, each in scored.languages.items()}
     return TargetedStudy(work.folder, judge.metric.name, found, scored.scores, seconds, scored.notes)
@@ -204,6 +206,7 @@ def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Ce
 
 def _outcome(
     plan: TargetedPlan,
+    work: Work,
     prepared: Prepared,
     judge: Judge,
     measured: dict[Cell, Array],
@@ -213,12 +216,20 @@ def _outcome(
     """The results of all masks in one language."""
     cell = Cell(language, plan.test_split, limit=plan.limit_test)
     base = measured[cell]
+    encoded = work.setting.encode(work.grid.examples(cell))
+
+    def operations(mask: HeadMask) -> float:
+        pruned = sizes.pruned(mask)
+        return pass_flops(pruned, find_heads(pruned), encoded.lengths, encoded.target_lengths) / len(base)
+
+    whole = operations(HeadMask.full(work.setting.heads))
     outcomes = {}
     for name, mask in prepared.masks[language].items():
         statistics = measured[_cell(cell, mask)]
         size = sizes.after(mask) if name in MASKS else None
+        flops = (whole, operations(mask)) if size is not None else None
         test = judge.compare(base, statistics)
-        outcomes[name] = Outcome(judge.value(statistics), len(mask.off), test, mask.off, size)
+        outcomes[name] = Outcome(judge.value(statistics), len(mask.off), test, mask.off, size, flops)
 
     def random_value(size: int, draw: int) -> float:
         chosen = _random(plan, prepared, cell, size, draw, len(base))
@@ -236,4 +247,10 @@ def _outcome(
     return LanguageOutcome(judge.value(base), len(base), outcomes, randoms, units)
 
 
-TARGETED = GridKind("targeted", TargetedPlan, prepare, cells, finish, load_targeted)
+TARGETED = GridKind(
+    "targeted", TargetedPlan, prepare, cells, finish, load_targeted,
+    about=(
+        "The heads of each language are scored on dev data, harmful ones are removed, and the masks are judged "
+        "on test data, beside controls that remove the same number of heads."
+    ),
+)  # fmt: skip

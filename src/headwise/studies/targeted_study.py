@@ -49,6 +49,7 @@ class Outcome:
         test: The comparison with no mask.
         off: Their names; empty in studies that did not record them.
         parameters: Number of parameters of the model before and after pruning, for main masks of heads.
+        flops: Floating-point operations per test example before and after pruning, counted, for the same masks.
     """
 
     value: float
@@ -56,6 +57,7 @@ class Outcome:
     test: PairedTest
     off: tuple[str, ...] = ()
     parameters: tuple[int, int] | None = None
+    flops: tuple[float, float] | None = None
 
     @property
     def figure(self) -> Figure:
@@ -222,12 +224,18 @@ def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
 
 
 def _mask_outcome(data: Mapping[str, Any]) -> Outcome:
-    sizes = data.get("parameters")
-    if sizes is not None:
-        check_numbers(*sizes)
-        sizes = (sizes[0], sizes[1])
     off = tuple(map(str, data.get("off", ())))
-    return Outcome(data["value"], data["removed"], PairedTest(**data["test"]), off, sizes)
+    sizes, flops = (_two(data.get(name)) for name in ("parameters", "flops"))
+    return Outcome(data["value"], data["removed"], PairedTest(**data["test"]), off, sizes, flops)
+
+
+def _two(numbers: Any) -> Any:
+    """Two numbers, before and after pruning, if they are known."""
+    if numbers is None:
+        return None
+    check_numbers(*numbers)
+    before, after = numbers
+    return before, after
 
 
 def _gain(language: str, found: LanguageOutcome, kind: str) -> Gain:
@@ -245,4 +253,5 @@ def _gain(language: str, found: LanguageOutcome, kind: str) -> Gain:
         random_sd=random.spread if random else None,
         off=mask.off,
         parameters=mask.parameters,
+        flops=mask.flops,
     )

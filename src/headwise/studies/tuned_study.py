@@ -10,7 +10,7 @@ from headwise.report import Cloud, Curve, Section
 from headwise.report.html import element
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
-from headwise.studies.claims import VERDICTS, Claim, claims_table, paragraph
+from headwise.studies.claims import VERDICTS, Claim, claims_headline, claims_table, paragraph
 from headwise.studies.plots import CloudPlot, CurvePlot, Plot
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import Figure, StudyTable, TableCell, section_of
@@ -69,10 +69,8 @@ class TunedStudy:
 
     def sections(self) -> tuple[Section, ...]:
         """The claims, the plots and the tables."""
-        counts = ((verdict, sum(claim.verdict == verdict for claim in self.claims)) for verdict in VERDICTS)
-        headline = f"Claims of {self.paper}: {', '.join(f'{count} {verdict}' for verdict, count in counts)}."
         return (
-            Section("Which claims hold here", element("p", self.paragraph), headline),
+            Section("Which claims hold here", element("p", self.paragraph), claims_headline(self.claims, self.paper)),
             *(each.section(self.metric) for each in self.plots()),
             *(section_of(table) for table in (*self.results, claims_table(self.claims, self.paper)) if table.printed),
         )

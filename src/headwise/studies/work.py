@@ -51,6 +51,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
             the plan has no classifier for the task, it gets a new one. None for a kind that tunes no model.
         follow: Returns the cells to measure next, given what is measured so far; it is called until there is no new
             one. With a part of a grid, only the cells of that part are measured. None if `cells` returns all cells.
+        about: What is done and why, in one or two sentences for the report.
     """
 
     name: str
@@ -61,6 +62,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
     load: Callable[[Path], Result]
     trained: Callable[[Plan], str] | None = None
     follow: Callable[[Plan, "Work", Prepared, dict[Cell, Array]], Sequence[Cell]] | None = None
+    about: str = ""
 
     @property
     def figures(self) -> str:
