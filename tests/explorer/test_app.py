@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed: pip install 'headwise[explore]'")
-
 from starlette.testclient import TestClient
 
 from headwise import HeadMask
@@ -135,8 +133,12 @@ def test_a_request_that_does_not_name_its_page_is_refused(client: TestClient) ->
     assert "Origin" in sentence(answer)
 
 
-@pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", f"?token={TOKEN}x", f"?token={TOKEN}&token=x", "?tok=1"])
-@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/measure"), ("GET", "/nothing"), ("PUT", "/save")])
+@pytest.mark.parametrize(
+    "query", ["", "?token=", "?token=wrong", f"?token={TOKEN}x", f"?token={TOKEN}&token=x", "?tok=1"]
+)
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/"), ("POST", "/measure"), ("GET", "/nothing"), ("PUT", "/save")]
+)
 def test_without_the_token_nothing_answers(client: TestClient, method: str, path: str, query: str) -> None:
     answer = client.request(method, path + query, headers={"Origin": ORIGIN})
     assert answer.status_code == 403

@@ -34,7 +34,10 @@ def test_the_metric_is_that_of_a_plain_evaluation(session: Session) -> None:
             assert (each.metric, each.examples) == (plain.metric, len(examples))
             assert (each.base, each.value) == (base.value, plain.value)
             [test] = paired_bootstrap(
-                base.statistics, [plain.statistics], task.metric.value, RESAMPLES  # type: ignore[union-attr]
+                base.statistics,
+                [plain.statistics],
+                task.metric.value,
+                RESAMPLES,  # type: ignore[union-attr]
             )
             assert (each.difference, each.low, each.high, each.p_value) == (
                 test.difference, test.low, test.high, test.p_value,
@@ -147,5 +150,5 @@ def test_a_session_may_start_with_a_mask(tmp_path: Path) -> None:
     assert make_session(tmp_path, start=HeadMask.without(heads, ["encoder.1.1"])).mask.off == ("encoder.1.1",)
     with pytest.raises(HeadwiseError, match="about ffn"):
         make_session(tmp_path, start=HeadMask.full(heads, "ffn"))
-    with pytest.raises(HeadwiseError, match="no player 'encoder.7.7'"):
+    with pytest.raises(HeadwiseError, match=r"no player 'encoder\.7\.7'"):
         make_session(tmp_path).measure(["encoder.7.7"])

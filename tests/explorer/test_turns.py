@@ -3,10 +3,7 @@
 import threading
 from collections.abc import Callable
 
-import pytest
-
-anyio = pytest.importorskip("anyio")
-pytest.importorskip("starlette", reason="starlette is not installed: pip install 'headwise[explore]'")
+import anyio
 
 from headwise.engine.resuming import StoppedError
 from headwise.explorer.turns import Turns

@@ -16,17 +16,15 @@ def explore_command(
     model: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="A run folder of headwise score or study, or a model.")
     ],
-    data: Annotated[str, typer.Option("--data", help=f"{KINDS[0].upper()}{KINDS[1:]}.  [default: that of the run]")] = "",
-    task: Annotated[
-        str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.  [default: that of the run]")
+    data: Annotated[
+        str, typer.Option("--data", help=f"{KINDS[0].upper()}{KINDS[1:]}.  [default: that of the run]")
     ] = "",
+    task: Annotated[str, typer.Option("--task", help=f"One of {', '.join(TASKS)}.  [default: that of the run]")] = "",
     languages: Annotated[
         str,
         typer.Option("--languages", help="Comma-separated language codes, or 'all'.  [default: those of the run]"),
     ] = "",
-    split: Annotated[
-        str, typer.Option("--split", help="Split of the data.  [default: that of the run, or dev]")
-    ] = "",
+    split: Annotated[str, typer.Option("--split", help="Split of the data.  [default: that of the run, or dev]")] = "",
     limit: Annotated[int, typer.Option("--limit", min=2, help="Maximum number of examples per language.")] = 40,
     mask: MaskFile = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for saved masks.")] = Path("masks"),
@@ -34,9 +32,7 @@ def explore_command(
         Path | None, typer.Option("--export-dir", help="Folder for the pruned model, new or empty.")
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for a free one.")
-    ] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 0,
     public: Annotated[
         bool, typer.Option("--i-know-it-is-public", help="Allow a --host that other machines can reach.")
     ] = False,

@@ -1,8 +1,8 @@
 """One mask after the other on the same examples: a mask computes only the layers from its first change upwards.
 
-The output of a layer depends only on the gates up to this layer. The outputs of all layers are kept in memory, under the
-batch, the layer and these gates. Another mask starts at the first layer whose output is not known: after the change of
-one head, this is the layer of the head; for a mask that was measured before, no layer runs.
+The output of a layer depends only on the gates up to this layer. The outputs of all layers are kept in memory, under
+the batch, the layer and these gates. Another mask starts at the first layer whose output is not known: after the change
+of one head, this is the layer of the head; for a mask that was measured before, no layer runs.
 """
 
 import time

@@ -178,7 +178,7 @@ def _user_error(_request: Request, error: HeadwiseError) -> Response:
     return _error(400, str(error))
 
 
-def _stopped(_request: Request, error: StoppedError) -> Response:
+def _stopped(_request: Request, _error_of_work: StoppedError) -> Response:
     return _error(409, "a newer request has replaced this one")
 
 

@@ -95,8 +95,13 @@ def _steps(scores: HeadScores, limit: float) -> list[tuple[float, int | None]]:
 def _text_of(example: Example) -> str:
     """The text of an example, to begin with in the attention view."""
     words = getattr(example, "words", None)
-    found = " ".join(words) if words else next(
-        (getattr(example, name) for name in ("text", "source", "first", "context") if getattr(example, name, "")), ""
+    found = (
+        " ".join(words)
+        if words
+        else next(
+            (getattr(example, name) for name in ("text", "source", "first", "context") if getattr(example, name, "")),
+            "",
+        )
     )
     return str(found)[:MOST_CHARACTERS]
 

@@ -71,9 +71,7 @@ class LanguageSample:
         judge = self.judge
         if isinstance(judge.task, Task):
             game, players = MetricGame(judge.task.metric), players_of(judge.heads)
-            engine = LocalEngine(
-                judge.model, judge.heads, game, judge.encoded, players, judge.settings, judge.baseline
-            )
+            engine = LocalEngine(judge.model, judge.heads, game, judge.encoded, players, judge.settings, judge.baseline)
             self._resuming = ResumingEngine(engine, self.memory)
 
     def compare(self, mask: HeadMask, stopped: Callable[[], bool]) -> tuple[LanguageMetric, EngineCost]:
