@@ -1,7 +1,8 @@
 """The explorer and the report in the browser: what a click costs, how large a report is, when its atlas is ready.
 
-The explorer shows e5-small-pos on the phrasebook, 6 languages of 40 sentences each. Heads of all layers are switched off,
-one after the other, with clicks in headless Chromium; the time is from the click until the page shows the new metric.
+The explorer shows e5-small-pos on the phrasebook, 6 languages of 40 sentences each. Heads of all layers are switched
+off, one after the other, with clicks in headless Chromium; the time is from the click until the page shows the new
+metric.
 The plain evaluation measures the same sentences under the same kind of mask from the first layer. The ratio is counted
 in passes of examples through layers, the mean over all clicks; times are medians.
 
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.report.samples import LANGUAGES, large_report, sample_report
+from tools.screenshots import open_browser
 
 import headwise as hw
 from headwise.engine.evaluation import MaskJudge
 from headwise.explorer import Explorer, Session
 from headwise.masks import HeadMask
 from headwise.report import write_report
-from tests.report.samples import LANGUAGES, large_report, sample_report
-from tools.screenshots import open_browser
 
 MODEL, DATA, TASK = "e5-small-pos", "phrasebook", "pos"
 CODES = ("en", "zh", "tr", "ar", "hi", "th")

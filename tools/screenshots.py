@@ -1,7 +1,7 @@
 """Screenshots for the documentation: `python -m tools.screenshots report.html --explore e5-small-pos`.
 
-Of a report: `report.png` (the opening screen), `atlas.png` and `head.png` (the page of one head). Of the explorer with a
-model and the phrasebook: `explorer.png`. It needs the browser of `make browser`.
+Of a report: `report.png` (the opening screen), `atlas.png` and `head.png` (the page of one head). Of the explorer with
+a model and the phrasebook: `explorer.png`. It needs the browser of `make browser`.
 """
 
 import argparse

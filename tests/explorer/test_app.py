@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from starlette.testclient import TestClient
 
 from headwise import HeadMask

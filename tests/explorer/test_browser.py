@@ -1,6 +1,7 @@
 """The explorer in a real browser, as a reader uses it. Every test also checks that the console stays empty."""
 
 from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,8 @@ def toggle(tab: Tab, head: str) -> None:
 
 
 def switched_off(tab: Tab) -> list[str]:
-    found: list[str] = tab.run(
-        """() => [...document.querySelectorAll('.head-button[aria-checked="false"]')].map((each) => each.dataset.head)"""
-    )
-    return found
+    buttons = tab.page.locator('.head-button[aria-checked="false"]').all()
+    return [button.get_attribute("data-head") for button in buttons]
 
 
 def shown(tab: Tab) -> list[list[str]]:
@@ -60,7 +59,7 @@ def shown(tab: Tab) -> list[list[str]]:
 
 
 def number(value: float, sign: bool = False) -> str:
-    text = f"{abs(value):.1f}"
+    text = str(Decimal(abs(value)).quantize(Decimal("0.1"), ROUND_HALF_UP))  # as in JavaScript
     return text if float(text) == 0 or (value > 0 and not sign) else f"{'−' if value < 0 else '+'}{text}"
 
 
@@ -245,10 +244,12 @@ def test_another_page_cannot_call_the_explorer(browser: Any, explorer: Explorer,
     url = explorer.url.replace("/?", "/measure?")
     read = tab.run(
         f"""async () => {{
-          const send = (options) => fetch({url!r}, {{ method: "POST", body: '{{"off": ["encoder.0.0"]}}', ...options }});
-          const failed = await send({{ headers: {{ "Content-Type": "application/json" }} }}).then(() => "read", () => "refused");
+          const body = JSON.stringify({{ off: ["encoder.0.0"] }});
+          const send = (options) => fetch({url!r}, {{ method: "POST", body, ...options }});
+          const json = {{ headers: {{ "Content-Type": "application/json" }} }};
+          const found = await send(json).then(() => "read", () => "refused");
           await send({{ mode: "no-cors" }}).catch(() => null);
-          return failed;
+          return found;
         }}"""
     )
     assert read == "refused"

@@ -14,6 +14,7 @@ import headwise as hw
 from headwise import HeadMask, HeadwiseError
 from headwise.engine.resuming import StoppedError
 from headwise.explorer import Explorer, explore
+from headwise.scoring import ScoringPlan, run_scoring
 from tests.explorer.worlds import make_session, tagger
 from tests.scoring.world import save_data, save_model
 
@@ -102,23 +103,21 @@ def test_objects_in_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("baseline", ["zero", "mean"])
 def test_a_run_has_model_data_languages_and_colours(tmp_path: Path, baseline: str) -> None:
-    model, data, run = save_model(tmp_path / "model"), save_data(tmp_path / "data"), tmp_path / "run"
-    scores = hw.score(
-        str(model), data=str(data), task="pos", languages="en,sw", budget=300, out=run, baseline=baseline,
-        progress=False,
-    )  # fmt: skip
+    model, data, run = str(save_model(tmp_path / "model")), str(save_data(tmp_path / "data")), tmp_path / "run"
+    plan = ScoringPlan(model=model, task="pos", data=data, languages="en,sw", budget=300, baseline=baseline)
+    scored = run_scoring(plan, run)
     with explore(run, export_dir=tmp_path / "small") as explorer:
         session = explorer.session
         assert list(session.examples) == ["en", "sw"]
-        assert session.scores["sw"].value == scores["sw"].value
+        assert session.scores["sw"].value == scored.scores["sw"].value
         off = ["encoder.0.0", "encoder.1.1"]
-        means = {"en": scores.means["en"], "sw": scores.means["sw"]} if baseline == "mean" else None
         expected = hw.evaluate(
-            str(model), data=str(data), task="pos", languages="en,sw", split="dev", baseline=means, progress=False,
+            model, data=data, task="pos", languages="en,sw", split="dev", baseline=scored.means, progress=False,
             mask=HeadMask.without(session.setting.heads, off),
         )  # fmt: skip
         found = {each.code: each.value for each in session.measure(off).languages}
         assert found == {code: expected[code].results[0].value for code in ("en", "sw")}
+        assert f"--data {data}" in session.commands("mask.json")[0]
         if baseline == "mean":
             with pytest.raises(HeadwiseError, match="mean outputs differ"):
                 session.export(off)

@@ -54,8 +54,8 @@ def explore_command(
     options: dict[str, Any] = {"task": task, "languages": languages, "split": split, "limit": limit, "mask": start}
     options |= {"out": out, "export_dir": export_dir, "host": host, "port": port, "public": public}
     with explore(model, None, data, device=device, dtype=dtype, **options) as explorer:
-        typer.echo(f"headwise: open {explorer.url}\nheadwise: Ctrl-C ends the explorer", err=True)
         try:
+            typer.echo(f"headwise: open {explorer.url}\nheadwise: Ctrl-C ends the explorer", err=True)
             explorer.wait()
         except KeyboardInterrupt:
             typer.echo("headwise: the explorer has ended", err=True)

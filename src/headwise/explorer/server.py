@@ -92,7 +92,7 @@ def explore(
     scores, means = ({}, {}) if run is None or plan is None else _of_run(run, plan, codes, setting.heads.players())
     session = Session(
         setting, selection.examples, Path(out), None if export_dir is None else Path(export_dir), mask, scores, means,
-        ". ".join([f"split {split or 'dev'}", *selection.notes]),
+        data if isinstance(data, str) else "", ". ".join([f"split {split or 'dev'}", *selection.notes]),
     )  # fmt: skip
     return Explorer(session, host, port)
 

@@ -75,6 +75,7 @@ class Session:
         start: The mask at the start.
         scores: Scores of heads by language, to colour the heads; may be empty.
         baselines: Mean outputs by language, which replace the heads that are off; by default 0 replaces them.
+        data: Name of the data set on the command line; by default its own name.
         about: A line about the data: split and alignment.
         memory: Maximum number of bytes of the outputs of layers that are kept, for all languages together.
     """
@@ -86,6 +87,7 @@ class Session:
     start: HeadMask | None = None
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
     baselines: Mapping[str, MeanOutputs] = field(default_factory=dict)
+    data: str = ""
     about: str = ""
     memory: int = MEMORY
     mask: HeadMask = field(init=False)
@@ -207,7 +209,7 @@ class Session:
     def commands(self, path: os.PathLike[str] | str) -> list[str]:
         """Commands that use a saved mask."""
         setting = self.setting
-        data = ["--task", setting.task.name, "--data", setting.dataset.name]
+        data = ["--task", setting.task.name, "--data", self.data or setting.dataset.name]
         languages = ["--languages", ",".join(self.examples)]
         mask = ["--mask", str(path)]
         return [
