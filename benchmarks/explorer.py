@@ -26,7 +26,7 @@ from tools.screenshots import open_browser
 
 import headwise as hw
 from headwise.engine.evaluation import MaskJudge
-from headwise.explorer import Explorer, Session
+from headwise.explorer import Session
 from headwise.masks import HeadMask
 from headwise.report import write_report
 
@@ -70,7 +70,7 @@ def measure_clicks(browser: Any, count: int) -> dict[str, float]:
         page.set_default_timeout(600_000)
         page.goto(explorer.url)
         page.locator('#results[data-off="0"]:not(.waiting)').wait_for()
-        rows = [_click(page, explorer, head) for head in spread_heads(explorer.session, count)]
+        rows = [_click(page, head) for head in spread_heads(explorer.session, count)]
         plain_seconds, plain_units = measure_plain(explorer.session, explorer.mask, 3)
         page.close()
     ratio = statistics.mean(units for _, units in rows) / plain_units
@@ -91,20 +91,11 @@ def spread_heads(session: Session, count: int) -> list[str]:
     return [heads[place] for place in np.random.default_rng(0).permutation(places)]
 
 
-def _click(page: Any, explorer: Explorer, head: str) -> tuple[float, float]:
+def _click(page: Any, head: str) -> tuple[float, float]:
     """The milliseconds and the units of a click."""
-    units: list[float] = []
-    measure = explorer.session.measure
-
-    def counted(*arguments: Any) -> Any:
-        found = measure(*arguments)
-        units.append(found.cost.units)
-        return found
-
-    explorer.session.measure = counted  # type: ignore[method-assign]
-    milliseconds = page.evaluate(CLICK, head)
-    explorer.session.measure = measure  # type: ignore[method-assign]
-    return milliseconds, sum(units)
+    with page.expect_response("**/measure*") as answer:
+        milliseconds = page.evaluate(CLICK, head)
+    return milliseconds, answer.value.json()["units"]
 
 
 def measure_plain(session: Session, mask: HeadMask, rounds: int) -> tuple[float, float]:

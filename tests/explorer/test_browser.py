@@ -139,7 +139,7 @@ def test_a_typed_sentence_shows_attention_without_the_mask_and_with_it(tab: Tab,
     words = frame.locator("figure").first.locator("svg text").all_text_contents()
     assert words == ["the", "cat", "sat", "paka"] * 2
 
-    def lines(figure: int) -> list[tuple[int, int]]:
+    def lines(figure: int) -> list[tuple[int, ...]]:
         drawn = frame.locator("figure").nth(figure).locator("line")
         return sorted(
             tuple(int(float(line.get_attribute(name)) // 21) for name in ("y1", "y2")) for line in drawn.all()

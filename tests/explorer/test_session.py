@@ -11,6 +11,7 @@ from headwise.engine.resuming import StoppedError
 from headwise.explorer.sample import RESAMPLES
 from headwise.explorer.session import Session
 from headwise.stats import paired_bootstrap
+from headwise.tasks.task import Task
 from tests.explorer.worlds import make_examples, make_session, make_world, tagger
 
 MASKS = [[], ["encoder.0.1"], ["encoder.0.1", "encoder.2.3"], ["encoder.2.3"], ["encoder.1.0", "encoder.1.1"]]
@@ -24,20 +25,21 @@ def session(tmp_path: Path) -> Session:
 def test_the_metric_is_that_of_a_plain_evaluation(session: Session) -> None:
     model, tokenizer = tagger()
     task, seen = session.setting.task, set()
+    assert isinstance(task, Task)
     for off in MASKS:
         found = session.measure(off)
         assert [each.code for each in found.languages] == ["en", "sw"]
         for each, examples in zip(found.languages, make_examples().values(), strict=True):
-            base = evaluate(model, task, examples, tokenizer)  # type: ignore[arg-type]
+            base = evaluate(model, task, examples, tokenizer)
             with gated(model, HeadMask.without(find_heads(model), off)):
-                plain = evaluate(model, task, examples, tokenizer)  # type: ignore[arg-type]
+                plain = evaluate(model, task, examples, tokenizer)
             assert (each.metric, each.examples) == (plain.metric, len(examples))
             assert (each.base, each.value) == (base.value, plain.value)
             [test] = paired_bootstrap(
                 base.statistics,
                 [plain.statistics],
                 task.metric.value,
-                RESAMPLES,  # type: ignore[union-attr]
+                RESAMPLES,
             )
             assert (each.difference, each.low, each.high, each.p_value) == (
                 test.difference, test.low, test.high, test.p_value,

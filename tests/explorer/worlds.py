@@ -13,6 +13,7 @@ from headwise.data.examples import WordExample
 from headwise.explorer.session import Session
 from headwise.scores import HeadScores, Provenance
 from headwise.scoring.setting import Setting, make_setting
+from headwise.stats import Decision
 from tests.scoring.world import WORDS, save_model
 
 ATTACK = "<img src=x onerror=alert(1)>"
@@ -63,5 +64,6 @@ def make_scores() -> dict[str, HeadScores]:
     heads = find_heads(tagger()[0]).players()
     values = tuple(float(each) for each in np.linspace(-0.02, 0.03, len(heads)))
     n = len(heads)
+    undecided: tuple[Decision, ...] = ("undecided",) * n
     provenance = Provenance("stars", "full", language="en")
-    return {"en": HeadScores(heads, values, (0.001,) * n, (9,) * n, ("undecided",) * n, provenance)}
+    return {"en": HeadScores(heads, values, (0.001,) * n, (9,) * n, undecided, provenance)}

@@ -115,7 +115,7 @@ class _Answers:
     async def save(self, request: Request) -> Response:
         body = await _read(request, Save)
         path = self.session.save(body.off, body.name)
-        return JSONResponse({"path": str(path), "off": len(body.off), "commands": self.session.commands(path)})
+        return JSONResponse({"path": str(path), "off": len(set(body.off)), "commands": self.session.commands(path)})
 
     async def export(self, request: Request) -> Response:
         body = await _read(request, Export)

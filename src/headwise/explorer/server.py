@@ -77,6 +77,18 @@ def explore(
 
     Raises:
         HeadwiseError: The model, the data and the options do not fit each other, or the address cannot be used.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> import headwise as hw
+        >>> from headwise.models import load_tokenizer
+        >>> config = BertConfig(vocab_size=250_037, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...                     intermediate_size=8, id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
+        >>> rows = [{"text": text, "label": text, "language": "en", "split": "dev"} for text in ("yes", "no")]
+        >>> data = hw.dataset(rows, task="classification")
+        >>> with explore(BertForSequenceClassification(config), load_tokenizer("e5-small"), data) as explorer:
+        ...     print(explorer.url.partition("?token=")[0].startswith("http://127.0.0.1:"))
+        True
     """
     _require_server()
     check_host(host, public)
