@@ -99,13 +99,20 @@ def explore(
         languages, split = languages or plan.languages, split or plan.split
         loading = {"piece": plan.piece, **loading}
     setting = open_setting(model, tokenizer, data, task, **loading)
-    selection = setting.examples(languages or "all", split or "dev", limit)
-    codes = list(selection.examples)
-    scores, means = ({}, {}) if run is None or plan is None else _of_run(run, plan, codes, setting.heads.players())
+    split = split or "dev"
+    examples = setting.examples(languages or "all", split, limit).examples
+    scores, means = ({}, {}) if run is None or plan is None else _of_run(run, plan, examples, setting.heads.players())
     session = Session(
-        setting, selection.examples, Path(out), None if export_dir is None else Path(export_dir), mask, scores, means,
-        data if isinstance(data, str) else "", ". ".join([f"split {split or 'dev'}", *selection.notes]),
-    )  # fmt: skip
+        setting,
+        examples,
+        out=Path(out),
+        export_dir=None if export_dir is None else Path(export_dir),
+        start=mask,
+        scores=scores,
+        baselines=means,
+        data=data if isinstance(data, str) else "",
+        about=" · ".join(filter(None, (f"split {split}", setting.dataset.note))),
+    )
     return Explorer(session, host, port)
 
 
@@ -226,7 +233,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _of_run(
-    run: Path, plan: ScoringPlan, codes: Sequence[str], heads: tuple[str, ...]
+    run: Path, plan: ScoringPlan, codes: Collection[str], heads: tuple[str, ...]
 ) -> tuple[dict[str, HeadScores], dict[str, MeanOutputs]]:
     """The scores of single heads in a run, and its mean outputs if they replace the heads that are off."""
     scores = {code: each for code, each in load_scores(run).items() if each.players == heads}

@@ -76,7 +76,7 @@ class Session:
         scores: Scores of heads by language, to colour the heads; may be empty.
         baselines: Mean outputs by language, which replace the heads that are off; by default 0 replaces them.
         data: Name of the data set on the command line; by default its own name.
-        about: A line about the data: split and alignment.
+        about: A line about the data, such as the split.
         memory: Maximum number of bytes of the outputs of layers that are kept, for all languages together.
     """
 
