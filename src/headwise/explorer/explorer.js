@@ -196,7 +196,7 @@ async function attend() {
     const body = { sentence: $("sentence").value, head: $("look").value, off: names(), target: $("target")?.value ?? "" };
     const found = await ask("attention", body, own.signal);
     const frame = make("iframe", { sandbox: "allow-scripts", title: `attention of ${body.head}`, srcdoc: found.page });
-    frame.style.height = `${Math.min(180 + 22 * found.tokens, 900)}px`;
+    frame.style.height = `${Math.min(140 + 22 * found.tokens, 900)}px`;
     $("view").replaceChildren(frame);
     say($("attention-status"), `${body.head}, without the mask and with it`);
   } catch (error) {
