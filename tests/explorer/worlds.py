@@ -64,6 +64,6 @@ def make_scores() -> dict[str, HeadScores]:
     heads = find_heads(tagger()[0]).players()
     values = tuple(float(each) for each in np.linspace(-0.02, 0.03, len(heads)))
     n = len(heads)
-    undecided: tuple[Decision, ...] = ("undecided",) * n
+    undecided: Decision = "undecided"
     provenance = Provenance("stars", "full", language="en")
-    return {"en": HeadScores(heads, values, (0.001,) * n, (9,) * n, undecided, provenance)}
+    return {"en": HeadScores(heads, values, (0.001,) * n, (9,) * n, (undecided,) * n, provenance)}
