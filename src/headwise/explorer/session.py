@@ -203,7 +203,7 @@ class Session:
         found = export(model, mask, self.setting.tokenizer, self.export_dir, overwrite=self._exported)
         self._exported = True
         del model
-        small = load_model(str(self.export_dir), device=str(self.setting.model.device))
+        small = load_model(str(self.export_dir), device=self.setting.model.device.type, dtype="auto")
         return ExportedModel(found, tuple(sample.compare_model(small) for sample in self.samples))
 
     def commands(self, path: os.PathLike[str] | str) -> list[str]:
