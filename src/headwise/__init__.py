@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwise.data.own import dataset
     from headwise.data.treebanks import open_treebank
     from headwise.errors import CheckpointError, HeadwiseError, MaskMismatchError, UnknownFamilyError
+    from headwise.explorer.server import explore
     from headwise.gates import gated
     from headwise.heads import HeadMap, Site, find_heads
     from headwise.masks import HeadMask
@@ -42,6 +43,7 @@ else:
             "data.own": ("dataset",),
             "data.treebanks": ("open_treebank",),
             "errors": ("CheckpointError", "HeadwiseError", "MaskMismatchError", "UnknownFamilyError"),
+            "explorer.server": ("explore",),
             "gates": ("gated",),
             "heads": ("HeadMap", "Site", "find_heads"),
             "masks": ("HeadMask",),
@@ -76,6 +78,7 @@ __all__ = [
     "attention",
     "dataset",
     "evaluate",
+    "explore",
     "find_heads",
     "fold",
     "gated",

@@ -147,7 +147,8 @@ def score(
     Raises:
         HeadwiseError: The model, the data and the options do not fit each other.
     """
-    setting = _setting(model, tokenizer, data, task, **{name: options[name] for name in _LOADING if name in options})
+    loading = {name: options[name] for name in _LOADING if name in options}
+    setting = open_setting(model, tokenizer, data, task, **loading)
     codes = ",".join(setting.codes(languages))
     plan = _build(
         ScoringPlan, model=setting.name, task=setting.task.name, data=setting.dataset.name, languages=codes, **options
@@ -188,7 +189,7 @@ def mean_outputs(
     Raises:
         HeadwiseError: The model, the data and the task do not fit each other, or there are no such examples.
     """
-    setting = _setting(model, tokenizer, data, task)
+    setting = open_setting(model, tokenizer, data, task)
     selection = setting.examples(languages, split, limit)
     return {
         language: means_over(setting.model, setting.heads, setting.encode(examples), language)
@@ -257,7 +258,7 @@ def repair(
     Raises:
         HeadwiseError: The models, the data and the task do not fit each other, or there are fewer than two examples.
     """
-    setting = _setting(original, tokenizer, data, task)
+    setting = open_setting(original, tokenizer, data, task)
     examples = setting.examples([language], split, limit).examples[language]
     return repair_model(pruned, setting, examples, language)
 
@@ -338,7 +339,7 @@ def evaluate(
     Raises:
         HeadwiseError: The model, the data and the task do not fit each other, or there are no such examples.
     """
-    setting = _setting(model, tokenizer, data, task)
+    setting = open_setting(model, tokenizer, data, task)
     codes, found = setting.codes(languages), {}
     with showing(progress, "evaluating") as advance:
         for done, language in enumerate(codes):
@@ -363,7 +364,7 @@ def _evaluation_table(found: Mapping[str, Measurement]) -> tuple[list[str], list
     return columns, rows
 
 
-def _setting(
+def open_setting(
     model: Any,
     tokenizer: Any,
     data: Data,

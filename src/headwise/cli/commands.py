@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from headwise import __version__
 from headwise.architectures import FAMILIES
 from headwise.cli.data import data_command
+from headwise.cli.explore import explore_command
 from headwise.cli.gates import gates_command
 from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
@@ -58,6 +59,7 @@ app.command(name="merge")(merge_command)
 app.command(name="roles")(roles_command)
 app.command(name="study")(study_command)
 app.command(name="report")(report_command)
+app.command(name="explore")(explore_command)
 app.command(name="plot")(plot_command)
 app.command(name="demo")(demo_command)
 

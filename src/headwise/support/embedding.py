@@ -35,8 +35,9 @@ def page_policy(style: str, script: str) -> str:
         "default-src 'none'; style-src 'sha256-SNJDlN1Iy2mnt7DOjQIyDb2LQE6O5PQiSZomcdzawQ4='; script-src \
 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
     """
-    return f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
+    return f"default-src 'none'; style-src {source_hash(style)}; script-src {source_hash(script)}"
 
 
-def _hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """A style sheet or a script of a page, as a source in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
