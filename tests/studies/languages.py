@@ -1,8 +1,8 @@
 """A language model with planted heads: one hurts a single language, one repairs another language.
 
-A text is four random words of a language, and the same words again. Layer 1 learns to copy. The heads of layer 0 have no
-effect while the model is trained. Then two of them are planted: `HARMFUL` writes noise if the words are of `HURT`, and
-`HELPFUL` removes noise that was added to the embeddings of `REPAIRED`.
+A text is four random words of a language, and the same words again. Layer 1 learns to copy. The heads of layer 0 have
+no effect while the model is trained. Then two of them are planted: `HARMFUL` writes noise if the words are of `HURT`,
+and `HELPFUL` removes noise that was added to the embeddings of `REPAIRED`.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 LANGUAGES = ("en", "de", "fr", "ru", "sw", "tr")
 HURT, REPAIRED = "tr", "sw"
 HARMFUL, HELPFUL = "decoder.0.0", "decoder.0.1"
-_WORDS, _WIDTH, _HEADS = 6, 32, 4
+_WORDS, _WIDTH, _HEADS = 6, 64, 4
 
 
 def texts(language: str, count: int, seed: int) -> list[str]:
@@ -68,7 +68,7 @@ def _train(model: Any, tokenizer: Any) -> None:
     optimizer = torch.optim.Adam(trained, lr=5e-3)
     generator = torch.Generator().manual_seed(0)
     model.train()
-    for _ in range(200):
+    for _ in range(150):
         batch = ids[torch.randint(len(ids), (96,), generator=generator)]
         loss = model(batch, labels=batch).loss
         optimizer.zero_grad()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwise.architectures import FAMILIES
+from headwise.data.answer_language import ANSWER_LANGUAGE, asked_language, prompts_of
 from headwise.data.examples import Example
 from headwise.engine.base import EngineFactory, EngineSettings
 from headwise.engine.cost import EngineCost
@@ -89,7 +90,7 @@ def measure(
         language: Their language, or pair of languages (`en-zh`), which determines the tokenisation of BLEU.
         progress: Called with the number of examples processed since the last call.
         wrong_language: Also measure the share of generated texts in another language than `language`, for
-            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`).
+            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`, `answer-language`).
     """
     match task:
         case TranslationTask():
@@ -108,8 +109,11 @@ def measure(
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     signatures = {}
     if wrong_language:
-        measured = (*measured, evaluate_answers(model, examples, tokenizer, language))
-        signatures = {measured[-1].metric: WrongLanguage(language).signature}
+        asked, prompts = language, list(examples)
+        if task.name == ANSWER_LANGUAGE:
+            asked, prompts = asked_language(language), list(prompts_of(examples))
+        measured = (*measured, evaluate_answers(model, prompts, tokenizer, asked))
+        signatures = {measured[-1].metric: WrongLanguage(asked).signature}
     if progress is not None:
         progress(len(examples))
     return Measurement(measured, signatures)

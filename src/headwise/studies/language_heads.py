@@ -207,9 +207,7 @@ def _likelihoods(plan: LanguageHeadsPlan, work: Work, languages: Sequence[str]) 
     """The negative log-likelihood per byte of each language with all heads, in nats ÷ 100, on the scoring examples."""
     cells = {code: Cell(code, plan.scoring.split, limit=plan.scoring.limit) for code in languages}
     measured = work.grid.measure(cells.values())
-    return {
-        code: float(BitsPerByte().value(measured[cell].sum(0)) * np.log(2)) / 100 for code, cell in cells.items()
-    }
+    return {code: float(BitsPerByte().value(measured[cell].sum(0)) * np.log(2)) / 100 for code, cell in cells.items()}
 
 
 def _measure_roles(plan: LanguageHeadsPlan, work: Work, languages: Sequence[str]) -> dict[str, LanguageRoles]:
