@@ -21,7 +21,7 @@ def test_differences_are_from_the_mean_of_the_other_languages() -> None:
     assert found.difference[:, 0].tolist() == [2.0, -2.5, 0.5]
     # The variance of a − (b + c)/2 is 0.01 · (1 + 1/4 + 1/4).
     assert found.error == pytest.approx(np.full((3, 2), np.sqrt(0.015)))
-    assert found.z == pytest.approx(found.difference / np.sqrt(0.015))
+    assert found.lower == pytest.approx(found.difference - 1.645 * np.sqrt(0.015))
 
 
 def test_every_class_has_its_head() -> None:
@@ -38,8 +38,10 @@ def test_the_number_of_languages_of_a_general_head_is_bounded_by_all_languages()
     assert specificity([[5.0], [5.0]], general=4).classes == ("general",)
 
 
-def test_top_heads_are_those_with_the_largest_z() -> None:
-    found = specificity([[1.0, 3.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+def test_top_heads_have_large_and_certain_differences() -> None:
+    values = np.array([[1.0, 3.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0]])
+    errors = np.array([[0.1, 0.1, 0.1, 8.0], [0.1, 0.1, 0.1, 8.0]])
+    found = Specificity(("de", "sw"), NAMES[:4], values, errors)
     assert found.top("de", 2) == (NAMES[1], NAMES[2])
     assert found.top("sw", 1) == (NAMES[0],)
 

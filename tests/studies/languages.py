@@ -18,7 +18,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 LANGUAGES = ("en", "de", "fr", "ru", "sw", "tr")
 HURT, REPAIRED = "tr", "sw"
 HARMFUL, HELPFUL = "decoder.0.0", "decoder.0.1"
-_WORDS, _WIDTH, _HEADS = 6, 64, 4
+_WORDS, _WIDTH, _HEADS, _POSITIONS = 6, 64, 4, 12
+#: Dimensions of the embeddings for languages, for no token, and for positions; the others are for words.
+_SHARED = len(LANGUAGES) + 1 + _POSITIONS
 
 
 def texts(language: str, count: int, seed: int) -> list[str]:
@@ -49,12 +51,30 @@ def _tokenizer() -> Any:
 
 
 def _model() -> Any:
+    """A model whose embeddings have dimensions for languages, for positions and for words."""
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=2 + len(LANGUAGES) * _WORDS, n_embd=_WIDTH, n_layer=2, n_head=_HEADS, n_positions=12, n_inner=64,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0, tie_word_embeddings=False,
+        vocab_size=2 + len(LANGUAGES) * _WORDS, n_embd=_WIDTH, n_layer=2, n_head=_HEADS, n_positions=_POSITIONS,
+        n_inner=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+        tie_word_embeddings=False,
     )  # fmt: skip
-    return GPT2LMHeadModel(config)
+    model = GPT2LMHeadModel(config)
+    tokens, positions = model.transformer.wte.weight, model.transformer.wpe.weight
+    with torch.no_grad():
+        tokens[:, :_SHARED], positions[:, :] = 0, 0
+        tokens[:, _SHARED:] = torch.nn.functional.normalize(torch.randn(len(tokens), _WIDTH - _SHARED), dim=1)
+        for place in range(len(LANGUAGES)):
+            tokens[_words_of(LANGUAGES[place]), place] = 1
+        positions[range(_POSITIONS), range(_SHARED - _POSITIONS, _SHARED)] = 1
+    tokens.requires_grad_(False)
+    positions.requires_grad_(False)
+    return model
+
+
+def _words_of(language: str) -> slice:
+    """The tokens of a language."""
+    first = 2 + LANGUAGES.index(language) * _WORDS
+    return slice(first, first + _WORDS)
 
 
 def _train(model: Any, tokenizer: Any) -> None:
@@ -62,8 +82,7 @@ def _train(model: Any, tokenizer: Any) -> None:
     first = model.transformer.h[0].attn.c_proj
     torch.nn.init.zeros_(first.weight)
     first.requires_grad_(False)
-    lines = [line for language in LANGUAGES for line in texts(language, 200, seed=2)]
-    ids = torch.tensor([[0, *row] for row in tokenizer(lines)["input_ids"]])
+    ids = _ids(tokenizer, [line for language in LANGUAGES for line in texts(language, 200, seed=2)])
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=5e-3)
     generator = torch.Generator().manual_seed(0)
@@ -74,34 +93,45 @@ def _train(model: Any, tokenizer: Any) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    first.requires_grad_(True)
+    model.requires_grad_(True)
     model.eval()
+
+
+def _ids(tokenizer: Any, lines: list[str]) -> Tensor:
+    """The tokens of texts after the start token, (texts, 9)."""
+    return torch.tensor([[0, *row] for row in tokenizer(lines)["input_ids"]])
 
 
 @torch.no_grad()
 def _plant(model: Any, tokenizer: Any) -> None:
     """Plant both heads."""
     generator = torch.Generator().manual_seed(3)
-    noise, damage = (2.5 * torch.randn(_WIDTH, generator=generator) for _ in range(2))
-    places = {code: slice(2 + at * _WORDS, 2 + (at + 1) * _WORDS) for at, code in enumerate(LANGUAGES)}
-    model.transformer.wte.weight[places[REPAIRED]] += damage
+    noise, damage = (torch.randn(_WIDTH, generator=generator) for _ in range(2))
+    damage[:_SHARED] = 0
+    model.transformer.wte.weight[_words_of(REPAIRED)] += damage
     _write(model, tokenizer, 0, HURT, noise)
     _write(model, tokenizer, 1, REPAIRED, -damage)
+    attention = model.transformer.h[0].attn  # every head of layer 0 does a little everywhere, as in a real model
+    attention.c_attn.weight += 0.02 * torch.randn(attention.c_attn.weight.shape, generator=generator)
+    attention.c_proj.weight += 0.05 * torch.randn(attention.c_proj.weight.shape, generator=generator)
 
 
 def _write(model: Any, tokenizer: Any, head: int, language: str, vector: Tensor) -> None:
-    """Make a head of layer 0 write a vector if the words that it reads are of a language."""
+    """Make a head of layer 0 attend to each token itself, and write a vector if it is a word of a language."""
     attention, norm = model.transformer.h[0].attn, model.transformer.h[0].ln_1
-    lines = [line for code in LANGUAGES for line in texts(code, 40, seed=4)]
-    ids = torch.tensor([[0, *row] for row in tokenizer(lines)["input_ids"]])
-    read = norm(model.transformer.wte(ids) + model.transformer.wpe(torch.arange(ids.shape[1]))).reshape(-1, _WIDTH)
-    wanted = torch.tensor([[0.0, *(float(word.startswith(language)) for word in line.split())] for line in lines])
-    inputs = torch.cat([read, torch.ones(len(read), 1)], dim=1)
-    found = torch.linalg.lstsq(inputs, wanted.reshape(-1, 1)).solution[:, 0]  # 1 for words of the language, else 0
-    size = _WIDTH // _HEADS
-    value = 2 * _WIDTH + head * size  # queries, keys and values are side by side
-    attention.c_attn.weight[:, value : value + size] = 0
-    attention.c_attn.bias[value : value + size] = 0
-    attention.c_attn.weight[:, value], attention.c_attn.bias[value] = found[:-1], found[-1]
+    ids = _ids(tokenizer, texts(language, 40, seed=4))
+    places = torch.arange(ids.shape[1])
+    read = norm(model.transformer.wte(ids) + model.transformer.wpe(places))[:, 1:]
+    size, own, nothing = _WIDTH // _HEADS, LANGUAGES.index(language), len(LANGUAGES)
+    weight, starts = attention.c_attn.weight, [part * _WIDTH + head * size for part in range(3)]
+    for start in starts:  # queries, keys and values are side by side
+        weight[:, start : start + size] = 0
+        attention.c_attn.bias[start : start + size] = 0
+    for start in starts[:2]:
+        for place in range(_POSITIONS):
+            weight[_SHARED - _POSITIONS + place, start + place], weight[nothing, start + place] = 5, -5
+    # The norm moves all dimensions alike, so the difference from a dimension of no token is 0 for other languages.
+    scale = 1 / float((read[..., own] - read[..., nothing]).mean())
+    weight[own, starts[2]], weight[nothing, starts[2]] = scale, -scale
     attention.c_proj.weight[head * size : (head + 1) * size] = 0
     attention.c_proj.weight[head * size] = vector

@@ -17,6 +17,8 @@ Flags = NDArray[np.bool_]
 
 #: A head is general if it is likely helpful in this number of languages, or in all of them if there are fewer.
 GENERAL_LANGUAGES = 4
+#: Quantile of the normal distribution for one-sided 95% intervals.
+_QUANTILE = 1.645
 #: Classes of heads besides those of one language, which are named after it.
 GENERAL, SEVERAL, OTHER = "general", "several", "other"
 
@@ -109,14 +111,6 @@ class Specificity:
         return np.asarray(np.sqrt(squares + (squares.sum(0) - squares) / (len(self.languages) - 1) ** 2))
 
     @cached_property
-    def z(self) -> Array:
-        """`difference` in standard errors, or `difference` itself if errors are unknown, (languages, heads)."""
-        if np.isnan(self.error).all():
-            return self.difference
-        known = np.isfinite(self.error) & (self.error > 0)
-        return np.divide(self.difference, self.error, out=np.full_like(self.error, -np.inf), where=known)
-
-    @cached_property
     def helpful(self) -> Flags:
         """Whether each head is likely helpful in each language, (languages, heads)."""
         pairs = zip(self.values, self.stderr, strict=True)
@@ -148,7 +142,17 @@ class Specificity:
         """The heads of a class."""
         return tuple(head for head, found in zip(self.players, self.classes, strict=True) if found == name)
 
+    @cached_property
+    def lower(self) -> Array:
+        """The lower end of the one-sided 95% interval of `difference`, (languages, heads).
+
+        It is `difference` itself if no error is known, and -inf for a head without an error among others.
+        """
+        if np.isnan(self.error).all():
+            return self.difference
+        return np.where(np.isfinite(self.error), self.difference - _QUANTILE * self.error, -np.inf)
+
     def top(self, language: str, count: int) -> tuple[str, ...]:
-        """The heads whose values are most above those in the other languages, by `z`; the highest first."""
-        order = np.argsort(-self.z[self.languages.index(language)], kind="stable")
+        """The heads whose values are most above those in the other languages, by `lower`; the highest first."""
+        order = np.argsort(-self.lower[self.languages.index(language)], kind="stable")
         return tuple(self.players[place] for place in order[:count])

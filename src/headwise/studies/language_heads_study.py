@@ -237,8 +237,8 @@ def matrix_table(effects: Effects, ranking: str) -> StudyTable:
     if effects.randoms:
         rows.append((RANDOM, *(effects.figure(other, *effects.randoms) for other in effects.languages)))
     note = (
-        f"Rows: the {effects.count} heads of a language are off, those whose values by {ranking} are most above its "
-        f"other languages. Columns: bits per byte saved in that language, in percent; {_MARKS}."
+        f"Rows: the {effects.count} heads of a language are off, those whose values by {ranking} are most above "
+        f"their mean in the other languages. Columns: bits per byte saved in that language, in percent; {_MARKS}."
     )
     title = f"the heads of one language are off, by {ranking}"
     return StudyTable(f"without-{ranking}", title, ("heads of", *effects.languages), tuple(rows), note)
@@ -312,12 +312,12 @@ def head_table(found: Found) -> StudyTable:
         shown = ", ".join(each for each in decided if not each.startswith("undecided"))
         by_lahis = [", ".join(code for code, heads in best.items() if head in heads)] if best else []
         attended = [float(each[place]) for each in found.attended.values()]
-        values = [*main.values[:, place].tolist(), *main.z[:, place].tolist()]
+        values = [*main.values[:, place].tolist(), *main.lower[:, place].tolist()]
         rows.append((head, name, shown, *by_lahis, *(_finite(each) for each in (*values, *attended))))
     columns = (
         *("head", "class", "decisions", *(["top 4% by lahis"] if best else [])),
         *(f"value {code} (%)" for code in main.languages),
-        *(f"z {code}" for code in main.languages),
+        *(f"above others, {code}" for code in main.languages),
         *found.attended,
     )
     return StudyTable("heads", "all heads", columns, tuple(rows), printed=False)
