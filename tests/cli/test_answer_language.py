@@ -38,6 +38,10 @@ def plain_margin(model: Any, tokenizer: Any, example: Any) -> float:
     return found[0] - found[1]
 
 
+def _values(found: Any) -> tuple[list[str], list[float]]:
+    return [row["player"] for row in found["rows"]], [row["value"] for row in found["rows"]]
+
+
 def test_the_margin_is_the_difference_of_likelihoods_per_byte(world: Path) -> None:
     model, tokenizer = load_model(world / "model"), load_tokenizer(world / "model")
     examples = open_dataset(world / "data", "answer-language").examples("tr-en", "test")[:3]
@@ -60,7 +64,8 @@ def test_a_head_that_disturbs_one_language_is_found_and_its_removal_is_confirmed
     assert run(monkeypatch, "score", world / "model", *common, *options) == 0
     languages = json.loads(capsys.readouterr().out)["languages"]
     assert HARMFUL in languages[f"{HURT}-en"]["harmful"]
-    assert HARMFUL not in languages["de-en"]["harmful"]
+    values = {code: dict(zip(*_values(each), strict=True)) for code, each in languages.items()}
+    assert values[f"{HURT}-en"][HARMFUL] < 3 * values["de-en"][HARMFUL] < 0 or values["de-en"][HARMFUL] >= 0
     mask = tmp_path / "run" / "masks" / f"{HURT}-en.json"
     shares = []
     for under in ((), ("--mask", mask)):

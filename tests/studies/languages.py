@@ -112,8 +112,8 @@ def _plant(model: Any, tokenizer: Any) -> None:
     _write(model, tokenizer, 0, HURT, noise)
     _write(model, tokenizer, 1, REPAIRED, -damage)
     attention = model.transformer.h[0].attn  # every head of layer 0 does a little everywhere, as in a real model
-    attention.c_attn.weight += 0.02 * torch.randn(attention.c_attn.weight.shape, generator=generator)
-    attention.c_proj.weight += 0.05 * torch.randn(attention.c_proj.weight.shape, generator=generator)
+    attention.c_attn.weight += 0.005 * torch.randn(attention.c_attn.weight.shape, generator=generator)
+    attention.c_proj.weight += 0.01 * torch.randn(attention.c_proj.weight.shape, generator=generator)
 
 
 def _write(model: Any, tokenizer: Any, head: int, language: str, vector: Tensor) -> None:
