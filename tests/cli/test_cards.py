@@ -19,7 +19,13 @@ from tests.studies.languages import HARMFUL, save_language_world
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = save_language_world(tmp_path_factory.mktemp("cards"), count=16)
     scoring = ScoringPlan(
-        str(world / "model"), "lm", str(world / "data"), "en,tr", game="log-likelihood-per-byte", budget=600, device="cpu"
+        str(world / "model"),
+        "lm",
+        str(world / "data"),
+        "en,tr",
+        game="log-likelihood-per-byte",
+        budget=600,
+        device="cpu",
     )
     plan = LanguageHeadsPlan(
         scoring, count=1, rankings=(), soft_epochs=2, randoms=1, scales=(0, 1), roles=False, resamples=100
