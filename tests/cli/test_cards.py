@@ -1,4 +1,4 @@
-"""Model cards of pruned and folded models: languages, heads, data, gains and commands; shapes of layers in the files."""
+"""Model cards of pruned and folded models say how they were made; shrunk models carry the shapes of their layers."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 
 from headwise import load_pruned
 from headwise.models import load_model
+from headwise.scores import HeadScores
 from headwise.scoring import ScoringPlan
 from headwise.studies import LanguageHeadsPlan, run_study
 from headwise.studies.card_facts import facts_of_run
-from headwise.scores import HeadScores
 from tests.cli.running import run
 from tests.studies.languages import HARMFUL, save_language_world
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from headwise.engine import LocalEngine, encode_examples
+from headwise.data.examples import PromptExample, TextExample
+from headwise.engine import EngineSettings, LocalEngine, encode_examples
 from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.games import LikelihoodGame
-from headwise.data.examples import PromptExample
+from headwise.tasks.causal import LanguageTask
 from headwise.tasks.continuation import ContinuationTask
 from headwise.tasks.encoding import Encoded, make_batch
-from tests.engine.worlds import task_of
+from tests.engine.worlds import plain_values, random_rows, task_of
 from tests.families import BY_NAME, CASES, Case, inputs_for, no_trace_left
 from tests.pieces import one_token_a_word
 
@@ -55,3 +56,16 @@ def test_no_hook_is_left_after_an_error() -> None:
     batch = make_batch([Encoded((5, 6), (1,), (9,))], [0], 0)
     with no_trace_left(model), pytest.raises(KeyboardInterrupt), only_labels(model.lm_head, batch):
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("case", [case for case in WRITERS if not case.seq2seq], ids=lambda case: case.name)
+def test_texts_of_every_causal_family_are_valued_as_by_plain_passes(case: Case, reuse: bool) -> None:
+    model, draw = case.build(), np.random.default_rng(0)
+    texts = [TextExample(str(n), " ".join(f"w{word}" for word in draw.integers(4, 50, 3 + n))) for n in range(4)]
+    examples = encode_examples(LanguageTask(window=16), texts, one_token_a_word())
+    engine = LocalEngine(model, None, LikelihoodGame(), examples, settings=EngineSettings(reuse_prefixes=reuse))
+    masks, index = random_rows(engine, 12)
+    assert engine.values(masks, index).values.tolist() == pytest.approx(
+        plain_values(engine, masks, index).tolist(), abs=1e-5
+    )

@@ -45,7 +45,8 @@ def test_the_message_has_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HeadwiseError) as error:
         room.check_room("org/model", skeleton, torch.float32, torch.device("cpu"))
     assert str(error.value).startswith(
-        "org/model: the weights need 28.0 GB (7,000 million parameters × 4 bytes of float32), but 12.5 GB are free on cpu"
+        "org/model: the weights need 28.0 GB (7,000 million parameters × 4 bytes of float32), "
+        "but 12.5 GB are free on cpu"
     )
     assert "bfloat16 (14.0 GB)" in str(error.value)
 

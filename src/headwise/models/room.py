@@ -53,7 +53,8 @@ def check_room(name: object, skeleton: Any, dtype: torch.dtype, device: torch.de
         return
     smaller = f"--dtype bfloat16 ({parameters * 2 / _GB:.1f} GB), " if dtype.itemsize > 2 else ""
     raise HeadwiseError(
-        f"{name}: the weights need {needed / _GB:.1f} GB ({parameters / 1e6:,.0f} million parameters × {dtype.itemsize} "
-        f"bytes of {str(dtype).removeprefix('torch.')}), but {free / _GB:.1f} GB are free on {device}: use {smaller}a "
+        f"{name}: the weights need {needed / _GB:.1f} GB ({parameters / 1e6:,.0f} million parameters × "
+        f"{dtype.itemsize} bytes of {str(dtype).removeprefix('torch.')}), but {free / _GB:.1f} GB are free on "
+        f"{device}: use {smaller}a "
         "smaller model or a device with more memory, or in Python device_map='auto' for several GPUs"
     )

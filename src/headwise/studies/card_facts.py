@@ -55,7 +55,8 @@ def _gains(folder: Path, language: str, mask: AnyMask, rule: str) -> list[str]:
             if gain.language == language and gain.off and set(gain.off) == set(mask.off):
                 return [
                     f"{study.metric} on test data ({language}): {gain.base:.2f} before, {gain.pruned:.2f} after, gain "
-                    f"{gain.difference:+.2f} (95% interval {gain.low:+.2f} to {gain.high:+.2f}, P = {gain.p_value:.3g})."
+                    f"{gain.difference:+.2f} (95% interval {gain.low:+.2f} to {gain.high:+.2f}, "
+                    f"P = {gain.p_value:.3g})."
                 ]
     return []
 
