@@ -25,7 +25,7 @@ def test_differences_are_from_the_mean_of_the_other_languages() -> None:
 
 
 def test_every_class_has_its_head() -> None:
-    found = specificity([[5, 5, 5, 0, 0], [5, 0, 5, -5, 0], [5, 0, 0, 0, 0]])
+    found = specificity([[5, 5, 5, 0, 0], [5, 0, 5, -5, 0], [5, 0, 0, 0, 0]], general=3)
     assert found.classes == ("general", "de", "several", "other", "other")
     assert found.members("de") == (NAMES[1],)
 

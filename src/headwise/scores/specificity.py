@@ -33,8 +33,9 @@ class Specificity:
       language);
     - it is *above the others* in a language if its value there is above its mean value in the other languages
       (Benjamini-Hochberg over all heads and languages);
-    - a head that is both in exactly one language is of that language; in more than one language, it is of `several`;
-    - a head that is above the others nowhere, and likely helpful in at least `general` languages, is `general`;
+    - a head that is likely helpful in at least `general` languages is `general`;
+    - of the heads left, one that is likely helpful and above the others in exactly one language is of that language; in
+      more than one language, it is of `several`;
     - all heads left are `other`: they are harmful, do nothing, or the budget was too small to tell.
 
     Attributes:
@@ -129,12 +130,12 @@ class Specificity:
         needed = min(self.general, len(self.languages))
 
         def of(place: int) -> str:
+            if self.helpful[:, place].sum() >= needed:
+                return GENERAL
             [found] = np.nonzero(own[:, place])
-            if len(found) == 1:
-                return self.languages[found[0]]
             if len(found) > 1:
                 return SEVERAL
-            return GENERAL if not self.above[:, place].any() and self.helpful[:, place].sum() >= needed else OTHER
+            return self.languages[found[0]] if len(found) else OTHER
 
         return tuple(of(place) for place in range(len(self.players)))
 

@@ -11,6 +11,7 @@ else is measured on the other half, as bits per byte:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -315,7 +316,7 @@ def _bytes_per_character(examples: Sequence[Any]) -> float:
     return sum(len(text.encode()) for text in texts) / max(1, sum(map(len, texts)))
 
 
-def load_language_heads(folder: Any) -> TunedStudy:
+def load_language_heads(folder: Path) -> TunedStudy:
     """The finished study of a folder.
 
     Raises:

@@ -219,10 +219,10 @@ def class_table(found: Found) -> StudyTable:
         shown = ", ".join(members) if name != OTHER else ""
         rows.append((name, len(members), *counts, shown))
     note = (
-        f"A head is of one language if it is likely helpful there and its value (in percent of the negative "
-        f"log-likelihood) is above its mean in the other languages; of several languages if that holds for more than "
-        f"one; general if it holds for none and the head is likely helpful in at least "
-        f"{min(main.general, len(found.languages))} languages. Expected share of wrong ones: {main.false_share:g} each."
+        f"A head is general if it is likely helpful in at least {min(main.general, len(found.languages))} languages. "
+        "Another head is of one language if it is likely helpful there and its value (in percent of the negative "
+        "log-likelihood) is above its mean in the other languages; of several languages if that holds for more than "
+        f"one. Expected share of wrong ones: {main.false_share:g} each."
     )
     columns = ("class", "heads", "decided helpful", "likely helpful", "decided harmful", "names")
     return StudyTable("classes", "heads of one language, and general heads", columns, tuple(rows), note)
