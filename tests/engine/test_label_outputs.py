@@ -17,7 +17,7 @@ from tests.engine.worlds import plain_values, random_rows, task_of
 from tests.families import BY_NAME, CASES, Case, inputs_for, no_trace_left
 from tests.pieces import one_token_a_word
 
-WRITERS = [case for case in CASES if case.seq2seq or "LM" in case.model_class]
+WRITERS = [case for case in CASES if case.seq2seq or case.model_class.endswith(("LMHeadModel", "ForCausalLM"))]
 
 
 @pytest.mark.parametrize("case", WRITERS, ids=lambda case: case.name)
