@@ -109,9 +109,9 @@ def measure(
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     signatures = {}
     if wrong_language:
-        asked, prompts = language, list(examples)
+        asked, prompts = language, examples
         if task.name == ANSWER_LANGUAGE:
-            asked, prompts = asked_language(language), list(prompts_of(examples))
+            asked, prompts = asked_language(language), prompts_of(examples)
         measured = (*measured, evaluate_answers(model, prompts, tokenizer, asked))
         signatures = {measured[-1].metric: WrongLanguage(asked).signature}
     if progress is not None:
