@@ -134,3 +134,28 @@ def test_a_generate_of_ones_own_comes_back() -> None:
     with gated(model, torch.ones(2, 12)):
         assert model.generate is not own
     assert model.generate is own
+
+
+PER_ROW: dict[str, dict[str, Any]] = {
+    "greedy": {"do_sample": False},
+    "beam": {"do_sample": False, "num_beams": 2},
+    "sampling": {"do_sample": True, "top_k": 0},
+}
+
+
+@pytest.mark.parametrize("way", PER_ROW)
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_row_is_written_as_in_a_batch_that_is_all_under_its_mask(name: str, way: str) -> None:
+    case = BY_NAME[name]
+    model, inputs = case.build(), prompts(case)
+    masks = [random_mask(find_heads(model), seed) for seed in range(len(inputs["input_ids"]))]
+
+    def write(gates: Any) -> Tensor:
+        torch.manual_seed(7)  # a sample of a row depends on the seed and on the probabilities of that row alone
+        with gated(model, gates):
+            found: Tensor = model.generate(**inputs, max_new_tokens=5, min_new_tokens=5, **PER_ROW[way])
+        return found
+
+    together = write(torch.stack([mask.tensor() for mask in masks]))
+    for row, mask in enumerate(masks):
+        assert torch.equal(together[row], write(mask)[row])

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from headwise.support.display import shorten
 if TYPE_CHECKING:
     from headwise.pruning import Exported
     from headwise.scoring import Repaired
+    from headwise.scoring.choose import MaskChoice
 
 #: Descriptions of the rules.
 _RULES = {
@@ -179,8 +181,19 @@ def prune_command(
         repaired.append(repair_model(pruned, setting, examples, str(language)))
         return repaired[-1].kept
 
-    found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
+    facts = _facts(model, language, choice)
+    found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None, facts)
     _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)
+
+
+def _facts(run: str, language: str | None, choice: "MaskChoice") -> list[str]:
+    """Sentences for the model card: the run that the heads were chosen by, and this command."""
+    facts: list[str] = []
+    if language is not None:
+        from headwise.studies.card_facts import facts_of_run
+
+        facts += facts_of_run(run, language, choice.mask, choice.rule)
+    return [*facts, f"Command of this model: `{shlex.join(['headwise', *sys.argv[1:]])}`."]
 
 
 def _check_options(mask: Path | None, means: Path | None, repair: bool, kind: ExportKind | None) -> None:

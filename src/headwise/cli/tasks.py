@@ -216,7 +216,7 @@ def _check_used(task: str, beams: int | None, window: int | None, wrong_language
     for option, value, only in (
         ("--beams", beams, ("translation",)),
         ("--window", window, CAUSAL_TASKS),
-        ("--wrong-language", wrong_language or None, ("translation", "continuation", "lm")),
+        ("--wrong-language", wrong_language or None, ("translation", "continuation", "lm", "answer-language")),
     ):
         if value is not None and task not in only:
             raise HeadwiseError(f"{option} is for the task {' or '.join(only)}, and {task} does not use it: omit it")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
+from headwise.data.answer_language import ANSWER_LANGUAGE, answer_language, base_task
 from headwise.data.commands import open_commands
 from headwise.data.dataset import Dataset
 from headwise.data.folders import FOLDERS, open_folder, tasks_in
@@ -61,6 +62,8 @@ def open_and_guess(name: str | os.PathLike[str], task: str | None = None) -> tup
 
 
 def _find(name: str, task: str | None) -> tuple[Dataset, str, str]:
+    if task == ANSWER_LANGUAGE:
+        return answer_language(open_dataset(name, base_task(name))), task, ""
     if name in OFFLINE:
         return _with_task(name, task, OFFLINE[name], lambda chosen: _open_offline(name, chosen))
     if name.startswith(PREFIX):

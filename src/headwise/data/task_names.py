@@ -3,7 +3,7 @@
 #: All tasks.
 TASKS = (
     *("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "continuation"),
-    *("choice", "choice-per-token", "choice-per-byte", "choice-per-character", "minimal-pairs"),
+    *("choice", "choice-per-token", "choice-per-byte", "choice-per-character", "minimal-pairs", "answer-language"),
 )
 #: Tasks that label every word.
 WORD_TASKS = ("pos", "ner", "slots")
@@ -16,6 +16,6 @@ CHOICE_TASKS = {
     "minimal-pairs": "none",
 }
 #: Tasks of causal language models.
-CAUSAL_TASKS = ("lm", "continuation", *CHOICE_TASKS)
+CAUSAL_TASKS = ("lm", "continuation", "answer-language", *CHOICE_TASKS)
 #: Tasks that use the model's own output layer; the others need a classification head.
 TEXT_TASKS = ("translation", *CAUSAL_TASKS)

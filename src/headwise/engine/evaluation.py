@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwise.architectures import FAMILIES
+from headwise.data.answer_language import ANSWER_LANGUAGE, asked_language, prompts_of
 from headwise.data.examples import Example
 from headwise.engine.base import EngineFactory, EngineSettings
 from headwise.engine.cost import EngineCost
@@ -24,7 +25,7 @@ from headwise.tasks.causal import LanguageTask, Perplexity, measure_texts, texts
 from headwise.tasks.choices import MultipleChoice, choices_of, evaluate_choices
 from headwise.tasks.continuation import ContinuationTask, evaluate_continuations
 from headwise.tasks.evaluation import Evaluation
-from headwise.tasks.metrics import Array, CorpusMetric
+from headwise.tasks.metrics import Array, CorpusMetric, Metric
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Task
 from headwise.tasks.text_metrics import metrics_for
@@ -89,7 +90,7 @@ def measure(
         language: Their language, or pair of languages (`en-zh`), which determines the tokenisation of BLEU.
         progress: Called with the number of examples processed since the last call.
         wrong_language: Also measure the share of generated texts in another language than `language`, for
-            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`).
+            `translation`, and for the answers of a causal model to prompts (`continuation`, `lm`, `answer-language`).
     """
     match task:
         case TranslationTask():
@@ -108,8 +109,11 @@ def measure(
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     signatures = {}
     if wrong_language:
-        measured = (*measured, evaluate_answers(model, examples, tokenizer, language))
-        signatures = {measured[-1].metric: WrongLanguage(language).signature}
+        asked, prompts = language, examples
+        if task.name == ANSWER_LANGUAGE:
+            asked, prompts = asked_language(language), prompts_of(examples)
+        measured = (*measured, evaluate_answers(model, prompts, tokenizer, asked))
+        signatures = {measured[-1].metric: WrongLanguage(asked).signature}
     if progress is not None:
         progress(len(examples))
     return Measurement(measured, signatures)
@@ -133,7 +137,8 @@ class MaskJudge:
     """Measures a model under masks on one set of examples, which are encoded once.
 
     Labels are predicted by the engine: rows of all masks run together and share the layers below their first
-    difference. Texts (translations, perplexity) are measured for one mask after the other.
+    difference. Texts (translations, perplexity) are measured for one mask after the other, unless there is a metric of
+    their tokens.
 
     Attributes:
         model: The model.
@@ -145,6 +150,8 @@ class MaskJudge:
         settings: Settings of the engine.
         baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
         make_engine: Creates the engine that predicts labels.
+        token_metric: For texts, a metric of the probabilities of their tokens, such as bits per byte: the engine
+            measures it for all masks together.
     """
 
     model: Any
@@ -156,6 +163,7 @@ class MaskJudge:
     settings: EngineSettings = field(default_factory=EngineSettings)
     baseline: MeanOutputs | None = None
     make_engine: EngineFactory = LocalEngine
+    token_metric: Metric | None = None
 
     @property
     def metric(self) -> CorpusMetric:
@@ -165,6 +173,8 @@ class MaskJudge:
     @property
     def metrics(self) -> tuple[CorpusMetric, ...]:
         """The metrics that `results` measures, the main one first: BLEU and chrF for translation, else one."""
+        if self.token_metric is not None:
+            return (self.token_metric,)
         match self.task:
             case TranslationTask():
                 return _for_language(self.task, self.language).metrics
@@ -202,8 +212,10 @@ class MaskJudge:
         chosen = [np.arange(len(self.examples))] * len(masks) if only is None else [np.asarray(each) for each in only]
         for mask in masks:
             mask.check(self.heads)
+        if self.token_metric is not None:
+            return self._answered(self.token_metric, masks, chosen)
         if isinstance(self.task, Task | MultipleChoice):
-            return self._answered(self.task, masks, chosen)
+            return self._answered(self.task.metric, masks, chosen)
         found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
         rows = sum(map(len, chosen))
         return JudgedMasks(tuple(found), EngineCost(rows=rows, units=float(rows), examples=rows))
@@ -215,12 +227,12 @@ class MaskJudge:
 
     def results(self, mask: AnyMask) -> tuple[Array, ...]:
         """The statistics of all `metrics` under one mask; translations are generated once."""
-        if isinstance(self.task, TranslationTask):
+        if isinstance(self.task, TranslationTask) and self.token_metric is None:
             mask.check(self.heads)
             return tuple(each.statistics for each in self._texts(mask, self.examples))
         return self.measure([mask]).statistics
 
-    def _answered(self, task: Task | MultipleChoice, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
+    def _answered(self, metric: Metric, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
         real = any(isinstance(mask, SoftMask) for mask in masks)
@@ -228,7 +240,7 @@ class MaskJudge:
         for row, mask in enumerate(masks):
             gates[row, list(players.owners[mask.kind])] = mask.tensor().numpy()
         sizes = [len(index) for index in chosen]
-        game = MetricGame(task.metric)
+        game = MetricGame(metric)
         engine = self.make_engine(self.model, self.heads, game, self.encoded, players, self.settings, self.baseline)
         index = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
         found = engine.values(np.repeat(gates, sizes, axis=0), index)

@@ -22,6 +22,7 @@ from headwise.engine.choices import ChoiceEngine
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
+from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, gradient_bytes, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
@@ -267,14 +268,16 @@ class LocalEngine:
         batch = take_rows(task.make_batch(self.model, self.examples.encoded, once, self.examples.pad_id), root.node)
         levels = find_levels(on[pack.rows], self._depths, len(self.heads.layers), pack.examples, share)
         gates = {kind: each.to(device) for kind, each in gates.items()}
+        layer = output_layer(self.model, task)
         with (
+            only_labels(layer, batch) if layer is not None else nullcontext(),
             run_as_tree(self.model, self.heads, gates, levels, root, self._means) if levels else nullcontext(),
             torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16),
         ):
             logits = self.model(**batch.inputs(device), **self._call).logits
         rows = torch.from_numpy(pack.examples)
         answers = Answers(
-            task.select(logits, batch),
+            task.select(logits, batch) if layer is None else logits,
             batch.rows.to(device),
             batch.places.to(device),
             self.examples.counts[rows].to(device),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headwise.tasks.metrics import Answers, Array
 
-__all__ = ["Answers", "Array", "Game", "MeanGame", "log_probabilities"]
+__all__ = ["Answers", "Array", "Game", "MeanGame"]
 
 
 class Game(Protocol):
@@ -53,10 +53,3 @@ class MeanGame:
     def corpus(self, statistics: Array) -> float:
         """The mean over examples."""
         return float(np.mean(statistics))
-
-
-def log_probabilities(answers: Answers) -> Tensor:
-    """Log-probability of each answered gold label, (answered labels,)."""
-    logits = answers.logits.float()
-    gold: Tensor = logits.gather(1, answers.answered_gold[:, None])[:, 0]
-    return gold - logits.logsumexp(-1)

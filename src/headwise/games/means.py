@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headwise.errors import HeadwiseError
-from headwise.games.base import Answers, MeanGame, log_probabilities
+from headwise.games.base import Answers, MeanGame
 from headwise.tasks.metrics import Accuracy
 
 
@@ -37,7 +37,7 @@ class ProbabilityGame(MeanGame):
 
     def measure(self, answers: Answers) -> Tensor:
         """The mean probability of each row's gold labels, (rows, 1)."""
-        return answers.mean(log_probabilities(answers).exp())
+        return answers.mean(answers.log_probabilities.exp())
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class LikelihoodGame(MeanGame):
 
     def measure(self, answers: Answers) -> Tensor:
         """The mean log-probability of each row's gold labels, (rows, 1)."""
-        return answers.mean(log_probabilities(answers))
+        return answers.mean(answers.log_probabilities)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class TextLikelihoodGame(MeanGame):
                 "of a text: use 'log-likelihood'"
             )
         sizes = answers.sizes[:, self.column, None].clamp(min=1)
-        return answers.sum(log_probabilities(answers))[:, None] / sizes
+        return answers.sum(answers.log_probabilities)[:, None] / sizes
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SequenceLikelihoodGame(MeanGame):
 
     def measure(self, answers: Answers) -> Tensor:
         """The summed log-probability of each row's gold tokens, (rows, 1)."""
-        return answers.sum(log_probabilities(answers))[:, None]
+        return answers.sum(answers.log_probabilities)[:, None]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from headwise.models.adapted import find_adapter, load_adapted, load_adapted_ske
 from headwise.models.defaults import SMOLLM, is_default, load_default
 from headwise.models.device import choose_device, choose_dtype
 from headwise.models.e5 import e5_small_folder
+from headwise.models.room import check_room
 from headwise.models.smollm import smollm_folder
 from headwise.models.sources import NameOrPath, build_skeleton, class_of, find_file, first_line, load_config
 from headwise.models.weights import load_weights
@@ -36,13 +37,15 @@ def load_model(
         merge: Merge an adapter into the weights of its base; otherwise it stays a `PeftModel`.
         device: Device of the model, as in `choose_device`; the CPU by default.
         dtype: Type of the weights, as in `choose_dtype`; the default of `from_pretrained` by default.
-        kwargs: Passed to `from_pretrained`, or to `load_pruned`.
+        kwargs: Passed to `from_pretrained`, or to `load_pruned`. With `device_map="auto"` the layers are distributed
+            over all GPUs (needs accelerate); leave out `device` then.
 
     Returns:
         The model in evaluation mode.
 
     Raises:
-        HeadwiseError: The model, device or dtype does not exist, or the model cannot be read or has missing weights.
+        HeadwiseError: The model, device or dtype does not exist, the weights do not fit into memory, or the model
+            cannot be read or has missing weights.
 
     Example:
         >>> import tempfile
@@ -57,11 +60,13 @@ def load_model(
     place = None if device is None else choose_device(device)
     if dtype is not None:
         kwargs["dtype"] = choose_dtype(dtype)
-    model = _load(name_or_path, trust_remote_code, merge, kwargs)
+    model = _load(name_or_path, trust_remote_code, merge, kwargs, place)
     return model if place is None else model.to(place)
 
 
-def _load(name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs: dict[str, Any]) -> Any:
+def _load(
+    name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs: dict[str, Any], device: torch.device | None
+) -> Any:
     """The model in evaluation mode, on the device chosen by `from_pretrained`."""
     if is_default(name_or_path):
         return load_default(str(name_or_path), **kwargs)
@@ -70,7 +75,23 @@ def _load(name_or_path: NameOrPath, trust_remote_code: bool, merge: bool, kwargs
     if (adapter := find_adapter(name_or_path)) is not None:
         return load_adapted(adapter, trust_remote_code, merge, **kwargs)
     config = load_config(name_or_path, trust_remote_code)
+    if "device_map" not in kwargs:
+        _check_room(name_or_path, config, trust_remote_code, kwargs.get("dtype"), device)
     return load_weights(class_of(config), name_or_path, trust_remote_code=trust_remote_code, **kwargs).eval()
+
+
+def _check_room(
+    name_or_path: NameOrPath, config: Any, trust_remote_code: bool, dtype: Any, device: torch.device | None
+) -> None:
+    """Raise an error if the weights do not fit; they are read on the CPU and then moved to the device."""
+    try:
+        skeleton = build_skeleton(class_of(config), config, trust_remote_code)
+    except HeadwiseError:  # the error of loading says more
+        return
+    saved = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
+    found = next((each for each in (dtype, saved) if isinstance(each, torch.dtype)), torch.float32)
+    for place in dict.fromkeys((torch.device("cpu"), device or torch.device("cpu"))):
+        check_room(name_or_path, skeleton, found, place)
 
 
 def load_skeleton(name_or_path: NameOrPath, trust_remote_code: bool = False) -> Any:

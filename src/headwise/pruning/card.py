@@ -19,18 +19,24 @@ library_name: headwise
 # {title}
 
 `{cls}` with {removed} of {total} attention heads removed by [headwise](https://pypi.org/project/headwise/).
-{changes}The heads are cut out of the weights, so plain `from_pretrained` cannot load it:
-
-```python
-from headwise import load_pruned
-
-model = load_pruned("{folder}")
-```
+{changes}{loading}
 
 | site | heads kept | heads removed |
 |---|---|---|
 {rows}
-"""
+{facts}"""
+_SHRUNK = """\
+The heads are cut out of the weights, so plain `from_pretrained` cannot load it:
+
+```python
+from headwise import load_pruned
+
+model = load_pruned("path/or/name")
+```"""
+_FOLDED = (
+    "The mask is folded into the output weights of the attention, so that the model has its usual shape: "
+    "`from_pretrained` and other programs load it as any other model."
+)
 
 
 def write_card(
@@ -40,12 +46,27 @@ def write_card(
     removed: tuple[str, ...],
     languages: tuple[str, ...],
     changes: tuple[str, ...] = (),
+    facts: tuple[str, ...] = (),
+    folded: bool = False,
 ) -> None:
-    """Write the model card of a shrunk model into its folder; `changes` are sentences about its other weights."""
+    """Write the model card of a pruned model into its folder.
+
+    Args:
+        folder: The folder.
+        config: The config of the model.
+        heads: Its heads; of a folded model, they include the removed ones.
+        removed: The removed heads.
+        languages: The languages that it was pruned for.
+        changes: Sentences about its other weights.
+        facts: Sentences about the run that the heads were chosen by: data, gains, commands.
+        folded: Whether the heads are still part of the weights.
+    """
     removed_by_site = group_players(removed)
+    gone = set(removed)
+    kept = {site.name: sum(player not in gone for player in site.players) for site in heads.sites}
     rows = "\n".join(
-        f"| {site.name} | {len(site.heads)} | {', '.join(map(str, removed_by_site.get(site.name, ()))) or 'none'} |"
-        for site in heads.sites
+        f"| {name} | {count} | {', '.join(map(str, removed_by_site.get(name, ()))) or 'none'} |"
+        for name, count in kept.items()
     )
     base = base_name(config)
     title = f"{base or heads.family.name}, pruned" + (f" for {', '.join(languages)}" if languages else "")
@@ -55,10 +76,11 @@ def write_card(
         title=title,
         cls=config.architectures[0],
         removed=len(removed),
-        total=len(removed) + len(heads.players()),
+        total=len(gone | set(heads.players())),
         changes="".join(f"{change}\n" for change in changes),
-        folder="path/or/name",
+        loading=_FOLDED if folded else _SHRUNK,
         rows=rows,
+        facts="".join(["\n## How it was made\n\n", *(f"- {fact}\n" for fact in facts)]) if facts else "",
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
 

@@ -17,7 +17,7 @@ from transformers import AutoConfig, GenerationConfig
 
 from headwise.errors import CheckpointError, HeadwiseError
 from headwise.files import is_folder, read_json, write_json
-from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
+from headwise.heads import PRUNED_ATTRIBUTE, HeadMap, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.outputs import output_folder
 from headwise.pooling import find_class
@@ -43,6 +43,7 @@ def save_pruned(
     overwrite: bool = False,
     changes: Sequence[str] = (),
     kind: str = PRUNED,
+    facts: Sequence[str] = (),
 ) -> None:
     """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
 
@@ -56,6 +57,7 @@ def save_pruned(
         overwrite: Replace an output of the same kind.
         changes: Other changes to the weights, a sentence each, for the card.
         kind: What the folder is, as `overwrite` checks it.
+        facts: Sentences about how the heads were chosen, for the card.
     """
     base = base_model(_merged(model))
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
@@ -65,6 +67,9 @@ def save_pruned(
     with output_folder(folder, kind, overwrite) as draft:
         config = copy.deepcopy(base.config)
         config.architectures = [type(base).__name__]
+        layers = layer_shapes(heads)
+        if len({stack for stack, _ in layers}) == 1:  # other programs read one list for the only stack
+            config.num_attention_heads_per_layer = [each["num_attention_heads"] for each in layers.values()]
         config.save_pretrained(draft)
         _save_generation_config(base, draft)
         if tokenizer is not None:
@@ -82,11 +87,35 @@ def save_pruned(
             "languages": list(languages),
             "fingerprint": heads.fingerprint,
             "heads_kept": len(heads.players()),
+            "per_layer_config": _by_stack(layers),
             "tied": tied,
             "sha256": _sha256(draft / WEIGHTS),
         }
         write_json(draft / MANIFEST, manifest)
-        write_card(draft, config, heads, removed_heads(base.config), languages, tuple(changes))
+        write_card(draft, config, heads, removed_heads(base.config), languages, tuple(changes), tuple(facts))
+
+
+def layer_shapes(heads: HeadMap) -> dict[tuple[str, int], dict[str, int]]:
+    """The number of heads and of key-value heads by stack and layer, named as in the configs of transformers.
+
+    Example:
+        >>> from transformers import LlamaConfig, LlamaModel
+        >>> config = LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=4,
+        ...                      num_key_value_heads=2, intermediate_size=8)
+        >>> layer_shapes(find_heads(LlamaModel(config)))
+        {('decoder', 0): {'num_attention_heads': 4, 'num_key_value_heads': 2}}
+    """
+    return {
+        (site.stack, site.layer): {"num_attention_heads": len(site.heads), "num_key_value_heads": len(set(site.kv_of))}
+        for site in heads.sites
+    }
+
+
+def _by_stack(layers: dict[tuple[str, int], dict[str, int]]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (stack, layer), shape in layers.items():
+        found.setdefault(stack, {})[str(layer)] = shape
+    return found
 
 
 def load_pruned(

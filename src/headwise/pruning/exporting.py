@@ -1,7 +1,8 @@
 """Write a pruned model: its mask only, a checkpoint with zeroed weights, or a smaller checkpoint."""
 
+import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from torch import nn
 
 from headwise.errors import HeadwiseError
+from headwise.heads import base_model, find_heads
 from headwise.means import MeanOutputs
 from headwise.outputs import output_folder
+from headwise.pruning.card import write_card
 from headwise.pruning.checkpoint import PRUNED, save_pruned
 from headwise.pruning.cutting import fold, shrink
 from headwise.pruning.kinds import ExportKind
@@ -44,6 +47,7 @@ def export(
     overwrite: bool = False,
     baseline: MeanOutputs | None = None,
     repair: Callable[[nn.Module], bool] | None = None,
+    facts: Sequence[str] = (),
 ) -> Exported:
     """Remove heads from a model and write the result to a folder. The model itself is changed, unless it is repaired.
 
@@ -58,6 +62,7 @@ def export(
         baseline: Mean outputs that replace the removed heads; `mask` writes them to `means.safetensors`.
         repair: Called with the pruned model before it is written; returns whether it changed the weights. The model
             itself is then not changed.
+        facts: Sentences about how the heads were chosen, for the model card: data, gains, commands.
 
     Raises:
         HeadwiseError: The folder is not empty or cannot be written, or the heads cannot be removed in this way.
@@ -83,13 +88,18 @@ def export(
         model = prune(model, mask, inplace=repair is None, baseline=baseline)
         if repair is not None:
             repaired = repair(model)
+    changes = tuple(_changes(mask, baseline is not None, repaired))
+    languages = (mask.language,) if mask.language else ()
     match kind:
         case ExportKind.shrunk:
-            languages = (mask.language,) if mask.language else ()
-            changes = _changes(mask, baseline is not None, repaired)
-            save_pruned(model, folder, tokenizer, languages, overwrite, changes)
+            save_pruned(model, folder, tokenizer, languages, overwrite, changes, facts=facts)
         case ExportKind.folded:
-            _save_folded(model, tokenizer, folder, overwrite)
+            with output_folder(folder, PRUNED, overwrite) as draft:
+                _save_folded(model, tokenizer, draft, folder)
+                heads, config = find_heads(model), copy.deepcopy(base_model(model).config)
+                config.architectures = config.architectures or [type(base_model(model)).__name__]
+                off = mask.off if mask.kind == "heads" else ()
+                write_card(draft, config, heads, off, languages, changes, tuple(facts), folded=True)
         case ExportKind.mask:
             with output_folder(folder, PRUNED, overwrite) as draft:
                 mask.save(draft / "mask.json")
@@ -114,11 +124,10 @@ def _changes(mask: AnyMask, means: bool, repaired: bool) -> list[str]:
     return changes
 
 
-def _save_folded(model: Any, tokenizer: Any, out: Path, overwrite: bool) -> None:
-    with output_folder(out, PRUNED, overwrite) as draft:
-        try:
-            model.save_pretrained(draft)
-        except OSError as error:
-            raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
-        if tokenizer is not None:
-            tokenizer.save_pretrained(draft)
+def _save_folded(model: Any, tokenizer: Any, draft: Path, out: Path) -> None:
+    try:
+        model.save_pretrained(draft)
+    except OSError as error:
+        raise HeadwiseError(f"{out}: cannot be written: {error.strerror}") from None
+    if tokenizer is not None:
+        tokenizer.save_pretrained(draft)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headwise.studies.iterative import IterativePlan, IterativeStudy
     from headwise.studies.kinds import KINDS, Kind, run_part, run_study
     from headwise.studies.l0_path import L0PathPlan
+    from headwise.studies.language_heads import LanguageHeadsPlan
     from headwise.studies.low_resource import LowResourcePlan
     from headwise.studies.multi_source import MultiSourcePlan
     from headwise.studies.page import load_study, report_of
@@ -41,6 +42,7 @@ else:
             "iterative": ("IterativePlan", "IterativeStudy"),
             "kinds": ("KINDS", "Kind", "run_part", "run_study"),
             "l0_path": ("L0PathPlan",),
+            "language_heads": ("LanguageHeadsPlan",),
             "low_resource": ("LowResourcePlan",),
             "multi_source": ("MultiSourcePlan",),
             "page": ("load_study", "report_of"),
@@ -75,6 +77,7 @@ __all__ = [
     "IterativeStudy",
     "Kind",
     "L0PathPlan",
+    "LanguageHeadsPlan",
     "LanguageOutcome",
     "LanguageStability",
     "LayersPlan",

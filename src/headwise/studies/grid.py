@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from headwise.studies.cells import Cell, CellTuning
 from headwise.studies.tuned import TunedModels, pack_result, unpack_result
 from headwise.support.progress import Advance
 from headwise.tasks import Task
+from headwise.tasks.metrics import Metric
 from headwise.tuning import TuningResult
 from headwise.tuning.untuned import NewClassifier
 
@@ -40,12 +42,13 @@ class Grid:
         journal: Stores measurements.
         folder: The run folder, for the state of tuning that is interrupted; None to keep no state.
         classifier: The new classifier of the model, if it has one.
+        metric: The metric to measure; by default that of the task, which must have labels.
 
     Attributes:
         means: By language, the mean outputs that replace heads that are off; 0 replaces them in other languages.
 
     Raises:
-        HeadwiseError: The task has no labels.
+        HeadwiseError: The task has no labels, and there is no metric.
     """
 
     def __init__(
@@ -54,14 +57,29 @@ class Grid:
         journal: Journal,
         folder: Path | None = None,
         classifier: NewClassifier | None = None,
+        metric: Metric | None = None,
     ) -> None:
-        if not isinstance(setting.task, Task):
-            raise HeadwiseError(f"studies need a task with labels, not {setting.task.name}")
-        self.setting, self.journal, self.task = setting, journal, setting.task
+        self.setting, self.journal, self.metric = setting, journal, metric
+        if metric is None:
+            _ = self.task  # fail early if it has no labels
         self.means: dict[str, MeanOutputs] = {}
         self._models = TunedModels(setting, folder, classifier)
         self._judges: dict[tuple[str, str, int | None], MaskJudge] = {}
         self._hashes: dict[tuple[object, ...], str] = {}
+
+    @property
+    def task(self) -> Task:
+        """The task, for studies of tasks with labels.
+
+        Raises:
+            HeadwiseError: The task has no labels.
+        """
+        if not isinstance(self.setting.task, Task):
+            raise HeadwiseError(
+                f"this study needs a task with labels, not {self.setting.task.name}: for texts, use the study "
+                "'language-heads'"
+            )
+        return self.setting.task
 
     def measure(self, cells: Iterable[Cell], progress: Advance | None = None) -> dict[Cell, Array]:
         """The statistics of every cell, (examples, statistics) each.
@@ -121,6 +139,12 @@ class Grid:
             self._models.forget(key)
         return dataclasses.replace(self.setting, model=model.eval(), heads=find_heads(model))
 
+    def seconds(self, cells: Iterable[Cell]) -> float:
+        """The time that measured cells without tuning took."""
+        keys = {self._key(cell) for cell in cells}
+        rounds = (next(self.journal.rounds(key)) for key in keys)
+        return sum(float(found.arrays.get("seconds", 0.0)) for found in rounds)
+
     def examples(self, cell: Cell) -> Sequence[Example]:
         """The examples of a cell."""
         found = self._judge(cell).examples
@@ -131,9 +155,11 @@ class Grid:
         judge, full = self._judge(cells[0]), HeadMask.full(self.setting.heads)
         every = range(len(judge.examples))
         masks = [cell.mask or full for cell in cells]
+        start = time.perf_counter()
         found = judge.measure(masks, [cell.only or every for cell in cells]).statistics
+        seconds = (time.perf_counter() - start) / len(cells)
         for cell, statistics in zip(cells, found, strict=True):
-            self._record(keys[cell], statistics)
+            self._record(keys[cell], statistics, seconds)
 
     def _measure_tuned(self, cells: Sequence[Cell], keys: Mapping[Cell, str], show: Advance) -> None:
         """Measure and store the cells of one tuned model."""
@@ -177,8 +203,9 @@ class Grid:
         [found] = judge.measure([HeadMask.full(heads)], [cell.only or range(len(judge.examples))]).statistics
         return found
 
-    def _record(self, key: str, statistics: Array) -> None:
-        self.journal.record(key, 0, {"statistics": statistics}, first_draw=0, draws=0)
+    def _record(self, key: str, statistics: Array, seconds: float = 0.0) -> None:
+        arrays = {"statistics": statistics, "seconds": np.array(seconds)}
+        self.journal.record(key, 0, arrays, first_draw=0, draws=0)
 
     def _record_tuning(self, key: str, found: TuningResult) -> None:
         self.journal.once(_stream(key), lambda: pack_result(found))
@@ -192,11 +219,12 @@ class Grid:
             self._judges[place] = MaskJudge(
                 setting.model,
                 setting.heads,
-                self.task,
+                setting.task,
                 examples,
                 setting.tokenizer,
                 cell.language,
                 make_engine=setting.make_engine,
+                token_metric=self.metric,
             )
         if self._judges[place].baseline is not self.means.get(cell.language):
             self._judges[place] = self._judges[place].changed(baseline=self.means[cell.language])

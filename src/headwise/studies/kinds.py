@@ -12,6 +12,7 @@ from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
 from headwise.studies.l0_path import L0_PATH
+from headwise.studies.language_heads import LANGUAGE_HEADS
 from headwise.studies.low_resource import LOW_RESOURCE
 from headwise.studies.multi_source import MULTI_SOURCE
 from headwise.studies.parts import MeasuredPart, Part
@@ -56,7 +57,7 @@ class Kind(Protocol):
 
 _ALL = (
     TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE, MULTI_SOURCE, LOW_RESOURCE, RANK_THEN_TUNE,
-    RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS, L0_PATH
+    RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS, L0_PATH, LANGUAGE_HEADS
 )  # fmt: skip
 #: All kinds by name.
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}

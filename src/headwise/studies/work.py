@@ -20,6 +20,7 @@ from headwise.studies.parts import MeasuredPart, Part, merge_parts
 from headwise.studies.study import Study
 from headwise.studies.tables import save_tables
 from headwise.support.progress import Advance
+from headwise.tasks.metrics import Metric
 from headwise.tuning.untuned import NewClassifier, load_untuned
 
 
@@ -52,6 +53,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
         follow: Returns the cells to measure next, given what is measured so far; it is called until there is no new
             one. With a part of a grid, only the cells of that part are measured. None if `cells` returns all cells.
         about: What is done and why, in one or two sentences for the report.
+        metric: The metric to measure, for texts; None for the metric of the task, which must have labels.
     """
 
     name: str
@@ -63,6 +65,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
     trained: Callable[[Plan], str] | None = None
     follow: Callable[[Plan, "Work", Prepared, dict[Cell, Array]], Sequence[Cell]] | None = None
     about: str = ""
+    metric: Metric | None = None
 
     @property
     def figures(self) -> str:
@@ -149,7 +152,7 @@ class GridKind(Generic[Plan, Prepared, Result]):
         config = {"study": self.name, **plan_config(plan), "languages": languages}
         with open_run(folder, config, settled=(folder / self.figures).exists()) as run:
             merge_parts(parts, folder, config, run.journal)
-            yield Work(folder, setting, run.journal, progress, classifier)
+            yield Work(folder, setting, run.journal, progress, classifier, self.metric)
 
     def _measure(self, plan: Plan, work: "Work", prepared: Prepared, part: Part) -> tuple[dict[Cell, Array], int]:
         """The measurements of a part, and the number of cells that are known."""
@@ -175,6 +178,7 @@ class Work:
         journal: Stores measurements.
         progress: Called after every step.
         classifier: The new classifier of the model, if it had none for the task.
+        metric: The metric to measure; None for the metric of the task.
     """
 
     folder: Path
@@ -182,11 +186,12 @@ class Work:
     journal: Journal
     progress: Advance | None = None
     classifier: NewClassifier | None = None
+    metric: Metric | None = None
 
     @functools.cached_property
     def grid(self) -> Grid:
         """Measures cells."""
-        return Grid(self.setting, self.journal, self.folder, self.classifier)
+        return Grid(self.setting, self.journal, self.folder, self.classifier, self.metric)
 
     def counting_on(self, before: int) -> Advance | None:
         """A progress function that adds to both counts the number of cells measured before."""

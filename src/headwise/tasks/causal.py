@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
@@ -12,7 +13,7 @@ from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
-from headwise.tasks.metrics import Array
+from headwise.tasks.metrics import Answers, Array
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,27 @@ class BitsPerByte:
     """Bits that the model needs to encode a byte of text (UTF-8); lower is better. It is not a percentage.
 
     It does not depend on the tokenizer, so models are comparable; scripts of more bytes per character get lower values.
+
+    Attributes:
+        name: Name of the metric.
+        size: Number of statistics of a text.
+        column: 0 for bytes, 1 for characters.
     """
 
     name: str = "bits per byte"
+    size: int = 2
+    column: int = 0
+
+    def statistics(self, answers: Answers) -> Tensor:
+        """The summed log-probability of each row's gold tokens, and the length of their text, (rows, 2).
+
+        Raises:
+            HeadwiseError: The labels are not tokens of a text.
+        """
+        if answers.sizes is None:
+            raise HeadwiseError(f"{self.name} are for the tasks lm, continuation and translation")
+        log = answers.log_probabilities
+        return torch.stack([answers.sum(log), answers.sizes[:, self.column].to(log)], dim=1)
 
     def value(self, totals: Array) -> Array:
         """The bits of summed log-likelihoods and bytes, (..., 2)."""
@@ -116,6 +135,7 @@ class BitsPerCharacter(BitsPerByte):
     """Bits that the model needs to encode a character of text; lower is better. It is not a percentage."""
 
     name: str = "bits per character"
+    column: int = 1
 
 
 def perplexity(

@@ -59,7 +59,7 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
     window = window or usable_positions(model) or PROMPT_WINDOW
     if name == "continuation":
         return ContinuationTask(window=window)
-    return MultipleChoice(cast(Normalise, CHOICE_TASKS[name]), window, name)
+    return MultipleChoice(cast(Normalise, CHOICE_TASKS.get(name, "bytes")), window, name)
 
 
 def fit_to(task: Task, model: Any) -> Task:

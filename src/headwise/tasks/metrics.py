@@ -48,6 +48,13 @@ class Answers:
         """The label with the highest logit, (answered labels,)."""
         return torch.argmax(self.logits, dim=-1)
 
+    @property
+    def log_probabilities(self) -> Tensor:
+        """Log-probability of each answered gold label, (answered labels,)."""
+        logits = self.logits.float()
+        gold: Tensor = logits.gather(1, self.answered_gold[:, None])[:, 0]
+        return gold - logits.logsumexp(-1)
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum over each row's labels of a value per answered label, (rows,)."""
         return values.new_zeros(len(self.counts)).index_add(0, self.rows, values)

@@ -13,7 +13,7 @@ from headwise.data.examples import Example, PromptExample, TextExample
 from headwise.errors import HeadwiseError
 from headwise.support.extras import require
 from headwise.tasks.causal import start_token
-from headwise.tasks.encoding import pack_by_length, pad_id_of
+from headwise.tasks.encoding import pack_by_length, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating
 from headwise.tasks.metrics import Array
@@ -121,16 +121,25 @@ def write_answers(
         model: A causal language model, under gates or not.
         prompts: The prompts; an empty one is the tokenizer's start token.
         tokenizer: The model's tokenizer.
-        new_tokens: Maximum number of tokens of an answer.
+        new_tokens: Maximum number of tokens of an answer; fewer if the model cannot read as many.
         gating: Context manager for the generation of each batch.
+
+    Raises:
+        HeadwiseError: A prompt is too long for the model.
     """
     device = next(model.parameters()).device
     ids = [tokenizer(prompt, verbose=False)["input_ids"] or [start_token(tokenizer)] for prompt in prompts]
     texts, pad = [""] * len(ids), pad_id_of(tokenizer)
+    most = usable_positions(model)
     model.eval()
     for group in pack_by_length([len(each) + new_tokens for each in ids], _WRITING_BUDGET):
         index = sorted(group)
         longest = max(len(ids[place]) for place in index)
+        new = new_tokens if most is None else min(new_tokens, most - longest)
+        if new < 1:
+            raise HeadwiseError(
+                f"a prompt has {longest} tokens, but the model reads at most {most}: shorten the prompt"
+            )
         inputs = torch.tensor([[pad] * (longest - len(ids[place])) + ids[place] for place in index])
         mask = torch.tensor([[0] * (longest - len(ids[place])) + [1] * len(ids[place]) for place in index])
         with gating(index) if gating is not None else nullcontext():
@@ -139,7 +148,7 @@ def write_answers(
                 attention_mask=mask.to(device),
                 do_sample=False,
                 num_beams=1,
-                max_new_tokens=new_tokens,
+                max_new_tokens=new,
                 pad_token_id=pad,
             )
         for place, answer in zip(index, written[:, longest:].tolist(), strict=True):
