@@ -54,7 +54,7 @@ def same_cost(one: EngineCost, other: EngineCost) -> bool:
 
 
 def rows_of(job: WorkerJob) -> set[int]:
-    return set(job.pack.examples.tolist())
+    return set(job.content.examples.tolist())
 
 
 @pytest.mark.parametrize("family", ["xlm-roberta", "gpt2", "marian"])
@@ -125,7 +125,7 @@ def test_a_batch_that_does_not_fit_is_split(caplog: pytest.LogCaptureFixture) ->
 
     def fault(worker: int, job: WorkerJob) -> Fault:
         del worker
-        return Failure("memory", "a worker has too little memory") if len(job.pack.examples) > 2 else None
+        return Failure("memory", "a worker has too little memory") if len(job.content.examples) > 2 else None
 
     with FakeCluster(2, fault) as cluster, caplog.at_level(logging.WARNING, "headwise.cluster"):
         found = on_cluster(cluster, local).values(on, index)

@@ -139,6 +139,9 @@ class Dispatcher:
         self._sent = 0  # jobs at workers
         self._next_check = 0.0
         self._lost = 0  # workers that were lost since the last answer
+        self.busy_seconds = 0.0  # time that workers had a job, of all workers together
+        self._first_sent: float | None = None
+        self._last_answer = 0.0
         for _ in range(count):
             self._start()
 
@@ -153,6 +156,16 @@ class Dispatcher:
         for event in self.workers.wait(seconds):
             self._handle(event)
         self._check_times()
+
+    @property
+    def seconds(self) -> float:
+        """Time from the first job to the last answer."""
+        return 0.0 if self._first_sent is None else max(0.0, self._last_answer - self._first_sent)
+
+    @property
+    def idle_share(self) -> float:
+        """The share of this time that workers had no job; 0 without any job."""
+        return 1 - self.busy_seconds / (self.count * self.seconds) if self.seconds else 0.0
 
     @property
     def has_room(self) -> bool:
@@ -184,6 +197,7 @@ class Dispatcher:
     def _send(self, slot: _Slot, ticket: Ticket) -> None:
         if not slot.jobs:
             slot.since = self.workers.now()
+            self._first_sent = slot.since if self._first_sent is None else self._first_sent
         slot.jobs.append(ticket)
         self._sent += 1
         if len(slot.jobs) == DEPTH:
@@ -216,7 +230,7 @@ class Dispatcher:
             case "answer" | "failure":
                 ticket = next(each for each in slot.jobs if each.job is event.job)
                 slot.jobs.remove(ticket)
-                slot.since = self.workers.now()
+                self._count_busy(slot)
                 self._sent -= 1
                 self._free[slot.worker] = slot
                 if event.kind == "failure":
@@ -225,6 +239,12 @@ class Dispatcher:
                     self._lost = 0
                     if not ticket.cancelled:
                         ticket.answer(event.content)
+
+    def _count_busy(self, slot: _Slot) -> None:
+        """Count the time of the job that has just ended; the next job of the worker begins now."""
+        now = self.workers.now()
+        self.busy_seconds += now - slot.since
+        slot.since = self._last_answer = now
 
     def _failed(self, slot: _Slot, ticket: Ticket, failure: Failure) -> None:
         """Try a job again, or answer it with its failure."""
@@ -241,6 +261,8 @@ class Dispatcher:
 
     def _replace(self, slot: _Slot, failure: Failure) -> None:
         """Start a new worker in the place of one that died or hangs; its jobs go to others."""
+        if slot.jobs:
+            self._count_busy(slot)
         del self._slots[slot.worker]
         self._free.pop(slot.worker, None)
         self._sent -= len(slot.jobs)
