@@ -5,8 +5,8 @@ are simulated in virtual time. Times of other models are projections: the operat
 speed of the hardware.
 
 A language computes one round after the other, and a round is two calls, gradients and flips, as in the method `stars`:
-the second begins when all batches of the first are done. Rounds of several languages overlap. Efficiency is the share of
-time that workers compute. The last line is JSON.
+the second begins when all batches of the first are done. Rounds of several languages overlap. Efficiency is the share
+of time that workers compute. The last line is JSON.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def simulate(service: Service, driver: Driver, workers: int, languages: int, bas
     times = service.seconds
     simulated = SlowDriver(lambda *_: None, lambda _, job: times[job % len(times)], driver)
     dispatcher, numbers = Dispatcher(simulated, workers), iter(range(10**9))
-    left = {language: calls * _ROUNDS for language in range(languages)}
+    left = dict.fromkeys(range(languages), calls * _ROUNDS)
     waiting = dict.fromkeys(left, 0)
 
     def begin(language: int) -> None:
@@ -218,8 +218,7 @@ def measure_driver() -> float:
         engine.values(on[:4], index[:4])
         before = time.process_time()
         engine.values(on, index)
-        found = (time.process_time() - before) / packs
-    return found
+        return (time.process_time() - before) / packs
 
 
 def _job(pack: PackJob) -> WorkerJob:

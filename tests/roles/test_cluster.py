@@ -57,6 +57,7 @@ def test_a_stopped_run_is_resumed_with_workers(tmp_path: Path) -> None:
 
 
 def test_examples_that_fail_everywhere_are_named() -> None:
-    with FakeCluster(1, lambda _, job: Failure("error", "no memory") if job.content == 5 else None) as cluster:
-        with pytest.raises(HeadwiseError, match="the examples from number 5, counted from 0, fail on workers: no mem"):
-            small(make_engine=cluster.make_engine)
+    cluster = FakeCluster(1, lambda _, job: Failure("error", "no memory") if job.content == 5 else None)
+    said = "the examples from number 5, counted from 0, fail on workers: no memory"
+    with cluster, pytest.raises(HeadwiseError, match=said):
+        small(make_engine=cluster.make_engine)

@@ -80,8 +80,6 @@ def test_the_first_rounds_of_all_languages_are_computed_at_the_same_time(plan: S
     class Meeting(FakeCluster):
         """The first call of each thread waits for those of the other languages."""
 
-        seen: set[int] = set()
-
         def answers(self, jobs: Any) -> Any:
             nonlocal met
             if met < len(LANGUAGES):

@@ -104,5 +104,5 @@ def test_a_model_that_was_tuned_here_is_only_measured(setting: Setting, tmp_path
 def test_a_cell_that_needs_more_than_the_cluster_has_is_named() -> None:
     with pytest.raises(HeadwiseError, match="needs 4 CPUs and 0 GPUs, but the cluster has 2 CPUs and 0 GPUs"):
         TaskResources(cpus=4).most_at_once({"CPU": 2.0})
-    with pytest.raises(HeadwiseError, match="needs 1 CPUs and 0.5 GPUs"):
+    with pytest.raises(HeadwiseError, match=r"needs 1 CPUs and 0\.5 GPUs"):
         TaskResources(gpus=0.5).most_at_once({"CPU": 2.0})

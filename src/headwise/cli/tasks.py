@@ -282,9 +282,8 @@ def _judge_each(
     judge: "MaskJudge", mask: "AnyMask", examples: "Mapping[str, Sequence[Example]]"
 ) -> "dict[str, Measurement]":
     """The results of each language under a mask."""
-    from headwise.engine.evaluation import Measurement
-
     from headwise.engine.base import calls_at_once
+    from headwise.engine.evaluation import Measurement
     from headwise.support.steps import Steps, run_together
 
     def steps(language: str) -> Steps[Measurement]:

@@ -34,7 +34,6 @@ from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch
 
-
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
 

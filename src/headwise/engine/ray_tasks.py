@@ -46,8 +46,8 @@ class TaskResources:
             found = min(found, int(total.get("GPU", 0) / self.gpus))
         if not found:
             raise HeadwiseError(
-                f"a cell needs {self.cpus} CPUs and {self.gpus:g} GPUs, but the cluster has {total.get('CPU', 0):g} CPUs "
-                f"and {total.get('GPU', 0):g} GPUs: change --cell-cpus or --cell-gpus"
+                f"a cell needs {self.cpus} CPUs and {self.gpus:g} GPUs, but the cluster has "
+                f"{total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs: change --cell-cpus or --cell-gpus"
             )
         return found
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.draws import Draws
+from headwise.engine.base import calls_at_once
 from headwise.errors import require_whole
 from headwise.masks import HeadMask
-from headwise.engine.base import calls_at_once
 from headwise.methods import Budget, Problem, find_method
 from headwise.methods.base import method_steps
 from headwise.pruning.sizes import ModelSizes

@@ -79,7 +79,7 @@ def _run_here(steps: Steps[Result]) -> Result:
         answer, error = None, None
         try:
             answer = found()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where the task asked for the call
+        except BaseException as raised:
             error = raised
         done, found = _advance(steps, answer, error)
     return found  # type: ignore[no-any-return]
@@ -99,7 +99,7 @@ def _call(key: Key, function: Callable[[], Any], arrived: "SimpleQueue[tuple[Key
     def run() -> None:
         try:
             answer, error = function(), None
-        except BaseException as raised:  # noqa: BLE001 - it is raised where the task asked for the call
+        except BaseException as raised:
             answer, error = None, raised
         arrived.put((key, answer, error))
 
