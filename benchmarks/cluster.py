@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -196,9 +197,12 @@ def ray_head(cpus: int, port: int = PORT) -> Iterator[str]:
         *(f"--port={port}", f"--num-cpus={cpus}", "--include-dashboard=false"),
         *("--object-store-memory=100000000", "--disable-usage-stats"),
     ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as head:
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}  # for the head and for drivers
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as head:
+        assert head.stdout is not None
+        if not any("Ray runtime started" in line for line in head.stdout):
+            raise SystemExit("Ray did not start: the machine may be too busy")
         try:
-            time.sleep(15)
             yield f"127.0.0.1:{port}"
         finally:
             head.send_signal(signal.SIGTERM)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.engine.dispatch import Event, Failure
 from headwise.engine.worker import ModelWorker, WorkerJob, check_versions, versions
-from headwise.errors import FieldError, MissingPackageError
+from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 
 if TYPE_CHECKING:
     from headwise.engine.cluster import ClusterSettings
 
 #: Maximum number of seconds to wait for an answer at the address of a cluster.
 _CONNECT_SECONDS = 10.0
+#: Number of attempts to start Ray on this machine.
+_ATTEMPTS = 5
 
 
 class _RayWorker(ModelWorker):
@@ -125,15 +127,33 @@ def connect(ray: Any, settings: "ClusterSettings") -> bool:
     quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if settings.address is None:
         assert settings.workers is not None
-        ray.init("local", num_cpus=settings.workers * settings.threads, include_dashboard=False, **quiet)
+        _start_here(ray, num_cpus=settings.workers * settings.threads, include_dashboard=False, **quiet)
         return True
     try:
         _check_reachable(settings.address)
         ray.init(settings.address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
+        if isinstance(error, ConnectionError) and "Ray cluster" in reason:
+            reason += " (does RAY_AUTH_TOKEN have the same value there and here?)"
         raise FieldError("cluster", f"no Ray cluster can be used at {settings.address!r}: {reason}") from None
     return True
+
+
+def _start_here(ray: Any, **options: Any) -> None:
+    """Start Ray on this machine. On a busy machine it may need several attempts: it waits for itself only for 30 s."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            ray.init("local", **options)
+            return
+        except Exception as error:  # Ray raises this class itself
+            if "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+            if attempt == _ATTEMPTS:
+                raise HeadwiseError(
+                    "Ray did not start within 30 s on this machine, which may be too busy: try again, or omit --workers"
+                ) from None
 
 
 def _check_reachable(address: str) -> None:
