@@ -34,6 +34,21 @@ class PackJob:
     absent: tuple[str, ...] = ()
     gradients: bool = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The state to pickle: boolean gates as bits, and example numbers as int32, because clusters send many."""
+        state = {**vars(self), "examples": self.examples.astype(np.int32)}
+        if self.gates.dtype == bool:
+            state["gates"] = np.packbits(self.gates, axis=1), self.gates.shape[1]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state; all values are equal to those that were pickled."""
+        gates = state["gates"]
+        if isinstance(gates, tuple):
+            bits, players = gates
+            gates = np.unpackbits(bits, axis=1, count=players).astype(bool)
+        vars(self).update(state, gates=gates, examples=state["examples"].astype(np.int64))
+
 
 @dataclass(frozen=True)
 class PackAnswer:
