@@ -232,7 +232,7 @@ def test_a_batch_is_sent_in_few_bytes_and_unchanged(kind: Any, rows: int, player
     draw = np.random.default_rng(0)
     job = PackJob((draw.random((rows, players)) < 0.5).astype(kind), draw.integers(0, 9, rows), ("encoder.0.1",), True)
     sent = pickle.dumps(job, protocol=5)
-    again = pickle.loads(sent)
+    again = pickle.loads(sent)  # noqa: S301 - written here
     for one, other in ((job.gates, again.gates), (job.examples, again.examples)):
         assert one.dtype == other.dtype
         assert np.array_equal(one, other)

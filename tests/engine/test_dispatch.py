@@ -129,6 +129,26 @@ def test_jobs_are_taken_as_answers_arrive() -> None:
     thread.close()
 
 
+def test_callers_share_the_jobs_on_their_way() -> None:
+    taken = 0
+
+    def jobs() -> Iterator[int]:
+        nonlocal taken
+        for job in range(1000):
+            taken += 1
+            yield job
+
+    thread = DispatcherThread(Dispatcher(SimulatedWorkers(square), 4))
+    callers = [thread.answers(jobs()) for _ in range(12)]
+    for caller in callers:
+        next(caller)
+    # The first caller takes 3 · 4 jobs, the second half of that, and so on.
+    assert taken <= sum(-(-12 // number) for number in range(1, 13)) + len(callers)
+    for caller in callers:
+        caller.close()  # type: ignore[attr-defined]
+    thread.close()
+
+
 def test_several_threads_get_their_own_answers() -> None:
     thread = DispatcherThread(Dispatcher(SimulatedWorkers(square), 3))
     found: dict[int, dict[int, int]] = {}

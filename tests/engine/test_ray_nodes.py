@@ -128,4 +128,3 @@ def test_a_node_that_is_killed_changes_no_bit(nodes: tuple[str, list[subprocess.
     assert first.poll() is None
     assert "a worker was lost and is replaced" in said
     assert scores_in(tmp_path / "nodes") == scores_in(tmp_path / "here") != {}
-    print(said)

@@ -305,20 +305,25 @@ class DispatcherThread:
         self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._end = threading.Event()
         self._crash: Failure | None = None
+        self._lock = threading.Lock()
+        self._callers = 0
         self._thread = threading.Thread(target=self._run, name="headwise-dispatcher", daemon=True)
         self._thread.start()
 
     def answers(self, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """The answers to jobs in the order of their arrival, each with the position of its job.
 
-        Only a limited number of jobs is on its way at a time: others are taken from `jobs` as answers arrive.
+        Only a limited number of jobs is on its way at a time, which all callers share: others are taken from `jobs` as
+        answers arrive.
         """
         arrived: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         waiting: dict[int, Ticket] = {}
         source = enumerate(jobs)
+        with self._lock:
+            self._callers += 1
         try:
             while True:
-                for place, job in itertools.islice(source, self._room - len(waiting)):
+                for place, job in itertools.islice(source, max(0, self._room - len(waiting))):
                     waiting[place] = ticket = Ticket(job, functools.partial(_deliver, arrived, place))
                     self._submit(ticket)
                 if not waiting:
@@ -327,6 +332,8 @@ class DispatcherThread:
                 if waiting.pop(place, None) is not None:
                     yield place, found
         finally:  # also if the caller stops early, for example because of Ctrl-C
+            with self._lock:
+                self._callers -= 1
             for ticket in waiting.values():
                 ticket.cancelled = True
 
@@ -338,8 +345,8 @@ class DispatcherThread:
 
     @property
     def _room(self) -> int:
-        """Maximum number of jobs of a caller that are on their way: a few more than the workers can take."""
-        return (DEPTH + 1) * self.dispatcher.count
+        """Maximum number of jobs of a caller that are on their way: in total a few more than the workers can take."""
+        return -(-(DEPTH + 1) * self.dispatcher.count // max(1, self._callers))
 
     def _submit(self, ticket: Ticket) -> None:
         if not self._thread.is_alive() or self._end.is_set():

@@ -111,8 +111,8 @@ def import_ray() -> Any:
     Raises:
         MissingPackageError: It is not installed.
     """
-    # Ray prints on standard output that a worker died, which would spoil JSON; the dispatcher reports it instead.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "worker died or was killed")
+    # Ray prints on standard output that a worker or a node died, which would spoil JSON; the dispatcher reports it.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "worker died or was killed|has been marked dead")
     try:
         import ray
     except ModuleNotFoundError:
