@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from headwise.support.steps import Steps, run_steps, run_together
 def summing(numbers: list[int], call: Callable[[int], int] = lambda number: number) -> Steps[int]:
     total = 0
     for number in numbers:
-        total += yield lambda number=number: call(number)
+        total += yield partial(call, number)
     return total
 
 
@@ -66,7 +67,8 @@ def test_an_error_is_raised_where_the_call_was_asked_for_and_ends_all(at_once: i
 
     def failing() -> Steps[int]:
         try:
-            return (yield fail)
+            found: int = yield fail
+            return found
         except ValueError as error:
             raise RuntimeError("in the task") from error
 
