@@ -42,11 +42,12 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> list[FakeCluster]:
     """The clusters that commands start, which are simulated."""
     started: list[FakeCluster] = []
 
-    def start(settings: Any) -> FakeCluster:
-        started.append(FakeCluster(settings.workers))
-        return started[-1]
+    class Started(FakeCluster):
+        def __init__(self, settings: Any) -> None:
+            super().__init__(settings.workers)
+            started.append(self)
 
-    monkeypatch.setattr("headwise.engine.cluster.Cluster", start)
+    monkeypatch.setattr("headwise.engine.cluster.Cluster", Started)
     return started
 
 
@@ -60,7 +61,7 @@ def numbers(found: Any) -> Any:
 COMMANDS: dict[str, tuple[str, ...]] = {
     "score": ("score", "{w}/model", "--task", "pos", "--data", "{w}/data", "--languages", "en,sw", "--budget", "400"),
     "eval": ("eval", "{w}/model", "--task", "pos", "--data", "{w}/data", "--languages", "en,sw", "--split", "test"),
-    "roles": ("roles", "{w}/model", "--task", "pos", "--data", "{w}/data", "--languages", "en,sw"),
+    "roles": ("roles", "{w}/model", "--data", "{w}/data", "--languages", "en,sw"),
     "study": ("study", "{w}/plan.yaml"),
 }
 

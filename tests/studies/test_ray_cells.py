@@ -85,7 +85,7 @@ def results_in(folder: Path) -> Any:
 
 
 def test_roles_on_workers(world: Path, tmp_path: Path) -> None:
-    command = ("roles", world / "model", "--data", world / "data", "--task", "pos", "--languages", "en,sw")
+    command = ("roles", world / "model", "--data", world / "data", "--languages", "en,sw")
     run(*command, "--out", tmp_path / "here")
     said = run(*command, "--out", tmp_path / "away", "--workers", 1)
     assert "workers had no work in" in said
