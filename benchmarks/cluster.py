@@ -3,7 +3,9 @@
 - speed: rows per second of the engine in this process with one thread, and of 1 and 2 workers, interleaved;
 - workers: a worker is killed (SIGKILL) at a random moment of each call; all values must have the same bits;
 - driver: a scoring run whose process is killed at random moments, and resumed; its scores must have the same bits;
-- simulation: the dispatcher with 10, 100 and 1,000 workers in virtual time, with the measured times.
+- overlap: the share of time that workers are idle, with rounds of one language at a time and of several languages.
+
+`benchmarks.scheduler` simulates larger clusters.
 
 The model has random weights and the size of e5-small without its vocabulary. The last line is JSON.
 """
@@ -12,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -27,19 +30,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification
 
-from benchmarks.simulated_workers import SimulatedWorkers
+from benchmarks.cluster_problem import make_problem, random_rows
+from benchmarks.scheduler import measure_driver
 from headwise import HeadScores
-from headwise.engine import EngineSettings, ExampleSet, LocalEngine, players_of
+from headwise.engine import LocalEngine
 from headwise.engine.cluster import Cluster, ClusterSettings
-from headwise.engine.dispatch import Dispatcher, Ticket
-from headwise.games import ProbabilityGame
-from headwise.heads import find_heads
 from headwise.methods import Budget, Problem, find_method, score
+from headwise.methods.base import method_steps
 from headwise.runs import open_run
-from headwise.tasks import find_task
-from headwise.tasks.encoding import Encoded
+from headwise.support.steps import run_together
 
 #: Port of the Ray cluster that killed drivers connect to.
 PORT = 6399
@@ -64,34 +64,15 @@ def main() -> None:
         print(json.dumps(survived))
         return
     figures = measure_speed(rows=400 if quick else 1600, rounds=2 if quick else 5)
-    simulation = simulate(figures["seconds_per_batch"], figures["driver_seconds_per_batch"])
+    overlap = measure_overlap()
     summary = {
         "speedup_2_workers": figures["speedup_2_workers"],
         "driver_overhead": figures["driver_overhead"],
-        "identical_scores": int(figures["identical"] and not (workers or drivers)),
+        "identical_scores": int(figures["identical"] and bool(overlap.pop("identical")) and not (workers or drivers)),
+        **overlap,
         **survived,
     }
-    print(json.dumps(summary | {"speed": figures, "simulation": simulation}))
-
-
-def make_problem(hidden: int, layers: int, examples: int = 64) -> Problem:
-    """A classifier with random weights, and random sentences."""
-    torch.manual_seed(0)
-    config = XLMRobertaConfig(
-        vocab_size=1000, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=hidden // 32,
-        intermediate_size=4 * hidden, num_labels=3, max_position_embeddings=130, pad_token_id=1,
-    )  # fmt: skip
-    model = XLMRobertaForSequenceClassification(config).eval()
-    draw = np.random.default_rng(0)
-    lengths = np.clip(draw.lognormal(3.2, 0.4, examples), 8, 64).astype(int)
-    encoded = tuple(Encoded(tuple(map(int, draw.integers(5, 1000, n))), (), (int(draw.integers(3)),)) for n in lengths)
-    heads, task = find_heads(model), find_task("nli")
-    return Problem(model, heads, ExampleSet(task, encoded, 1), players_of(heads), ProbabilityGame())
-
-
-def random_rows(problem: Problem, rows: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    draw = np.random.default_rng(1)
-    return draw.random((rows, len(problem.players))) < 0.7, draw.integers(0, len(problem.examples), rows)
+    print(json.dumps(summary | {"speed": figures}))
 
 
 def measure_speed(rows: int, rounds: int) -> dict[str, Any]:
@@ -150,21 +131,34 @@ def wait_for(cluster: Cluster, workers: int) -> None:
         time.sleep(0.2)
 
 
-def measure_driver() -> float:
-    """Seconds of the driver per batch: a batch of almost no work, sent to one worker after the other."""
-    problem = replace(make_problem(32, 1, examples=8), settings=EngineSettings(token_budget=32))
-    on, index = random_rows(problem, 300)
-    local = problem.engine()
-    assert isinstance(local, LocalEngine)
-    packs = len(list(local.packs(on, index)))
-    with Cluster(ClusterSettings(workers=1)) as cluster:
-        engine = replace(problem, make_engine=cluster.make_engine).engine()
-        engine.values(on[:4], index[:4])
-        before = time.process_time()
-        engine.values(on, index)
-        found = (time.process_time() - before) / packs
-    print(f"driver: {1000 * found:.2f} ms per batch")
-    return found
+def measure_overlap(languages: int = 4) -> dict[str, float]:
+    """The share of time that 2 workers have no batch, with rounds of one language at a time and of all languages.
+
+    The rounds are those of `stars` with its defaults, which have few batches.
+    """
+    idle, scores = {}, []
+    method = find_method("stars", error_rate=1e-300)
+    with Cluster(ClusterSettings(workers=2)) as cluster:
+        problems = [
+            replace(make_problem(192, 6, language=number), make_engine=cluster.make_engine)
+            for number in range(languages)
+        ]
+        wait_for(cluster, 2)
+        for name, at_once in (("warm-up", languages), ("one at a time", 1), ("overlapping", languages)):
+            start, before = time.perf_counter(), cluster.busy_seconds
+            tasks = {number: method_steps(method, each, Budget(1500)) for number, each in enumerate(problems)}
+            runs = dict(run_together(tasks, at_once))
+            elapsed = time.perf_counter() - start
+            idle[name] = 1 - (cluster.busy_seconds - before) / (2 * elapsed)
+            scores.append([runs[number].scores for number in range(languages)])
+            print(
+                f"{languages} languages, {name}: {elapsed:.1f} s, workers idle {idle[name]:.0%} of the time", flush=True
+            )
+    return {
+        "idle_share_one_at_a_time": idle["one at a time"],
+        "idle_share_overlapping": idle["overlapping"],
+        "identical": float(scores[0] == scores[1] == scores[2]),
+    }
 
 
 def kill_workers(kills: int) -> int:
@@ -203,9 +197,12 @@ def ray_head(cpus: int, port: int = PORT) -> Iterator[str]:
         *(f"--port={port}", f"--num-cpus={cpus}", "--include-dashboard=false"),
         *("--object-store-memory=100000000", "--disable-usage-stats"),
     ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as head:
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}  # for the head and for drivers
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as head:
+        assert head.stdout is not None
+        if not any("Ray runtime started" in line for line in head.stdout):
+            raise SystemExit("Ray did not start: the machine may be too busy")
         try:
-            time.sleep(15)
             yield f"127.0.0.1:{port}"
         finally:
             head.send_signal(signal.SIGTERM)
@@ -256,62 +253,6 @@ def kill_drivers(kills: int) -> int:
         same = HeadScores.load(f"{top}/killed.json") == expected
     print(f"scores after {done} kills of the driver: {'the same bits' if same else 'OTHER BITS'}")
     return int(not (same and done == kills))
-
-
-def simulate(seconds: float, driver_seconds: float) -> list[dict[str, float]]:
-    """The share of time that workers compute, for several numbers of workers.
-
-    A round has a number of batches that can run at the same time; the next round begins when all are done. Batches take
-    random times around their mean, and the driver needs a fixed time for each one.
-    """
-    found = []
-    for workers in (10, 100, 1000):
-        for batches in (64, 512, 4096):
-            for overlapping in (1, 15):
-                share = busy_share(workers, batches, overlapping, seconds, driver_seconds)
-                found.append({"workers": workers, "batches": batches, "languages": overlapping, "busy": share})
-                print(f"{workers} workers, rounds of {batches} batches, {overlapping} at once: {share:.0%} busy")
-    return found
-
-
-def busy_share(workers: int, batches: int, overlapping: int, seconds: float, driver_seconds: float) -> float:
-    """The share of time that workers compute during three rounds of each of several languages."""
-    draw = np.random.default_rng(0)
-    times = draw.gamma(16, seconds / 16, 4096)
-    simulated = SlowDriver(lambda *_: None, lambda _, job: float(times[job % 4096]), driver_seconds)
-    dispatcher = Dispatcher(simulated, workers)
-    left = [3] * overlapping
-    waiting = [0] * overlapping
-
-    def begin(language: int) -> None:
-        left[language] -= 1
-        waiting[language] = batches
-        for number in range(batches):
-            dispatcher.backlog.append(Ticket(number, lambda _: end(language)))
-
-    def end(language: int) -> None:
-        waiting[language] -= 1
-        if not waiting[language] and left[language]:
-            begin(language)
-
-    for language in range(overlapping):
-        begin(language)
-    while dispatcher.busy:
-        dispatcher.step(1e6)
-    return simulated.busy / (workers * simulated.time)
-
-
-class SlowDriver(SimulatedWorkers):
-    """Simulated workers of a driver that needs time for each batch."""
-
-    def __init__(self, compute: Any, seconds: Any, driver_seconds: float) -> None:
-        super().__init__(compute, seconds)
-        self._driver_seconds = driver_seconds
-
-    def send(self, worker: int, job: Any) -> None:
-        """Send a batch, which takes the driver some time."""
-        self.time += self._driver_seconds
-        super().send(worker, job)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,8 @@ def score(
             run = run_scoring(plan, out, progress=advance, setting=setting)
             return ScoresByLanguage(run.scores, setting, plan, run.means)
         problems, _ = make_problems(plan, setting)
-        found = {language: each.scores for language, each in score_languages(plan, problems, progress=advance)}
+        scored = dict(score_languages(plan, problems, progress=advance))
+        found = {language: scored[language].scores for language in problems}
     return ScoresByLanguage(found, setting, plan, means_of(problems))
 
 

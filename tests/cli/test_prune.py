@@ -12,6 +12,7 @@ from headwise import HeadMask, HeadScores, find_heads, load_pruned
 from headwise.models import load_model
 from headwise.runs import open_run
 from headwise.runs.config import read_config, write_config
+from headwise.support.steps import Steps
 from tests.cli.running import run
 from tests.scoring.world import save_data, save_model
 
@@ -321,7 +322,12 @@ def test_an_unchanged_mask_keeps_its_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scored: Path
 ) -> None:
     falling = iter([0.4, 0.5])  # the values of the best mask and of the first mask
-    monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", lambda *_: next(falling))
+
+    def hard_value(*_: object) -> Steps[float]:
+        yield from ()
+        return next(falling)
+
+    monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", hard_value)
     assert run(monkeypatch, "refine", scored, "--languages", "sw", "--json") == 0
     found = printed(capsys)["languages"]["sw"]
     assert found["verdict"] == "as it was"

@@ -1,13 +1,14 @@
 """A cluster without Ray: its workers compute in this process, in virtual time, with faults as a test wants them."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from benchmarks.simulated_workers import Fault, SimulatedWorkers
 
 from headwise.engine.cluster import Cluster, ClusterSettings
 from headwise.engine.dispatch import Dispatcher, DispatcherThread
+from headwise.engine.jobs import PackJob
 from headwise.engine.worker import ModelWorker, WorkerJob
 
 
@@ -24,12 +25,23 @@ class FakeCluster(Cluster):
         self.simulated = SimulatedWorkers(self._compute, self._seconds, fault)
         self.models: dict[int, ModelWorker] = {}
         self.stored = 0
+        self.tasks = 0
 
     def __enter__(self) -> "FakeCluster":
         self.gpu, self.workers, self._pickler = False, self.settings.workers or 1, pickle.Pickler
+        self._start_workers()
+        return self
+
+    def call_tasks(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """Tasks run in this process, and finish in another order than they were started."""
+        for place, job in reversed(list(enumerate(jobs))):
+            self.tasks += 1
+            loaded = (pickle.loads(each) if isinstance(each, bytes) else each for each in job)  # noqa: S301 - see put
+            yield place, function("cpu", 1, *loaded)
+
+    def _start_workers(self) -> None:
         dispatcher = Dispatcher(self.simulated, self.workers, timeout=60.0, note=lambda _: None)
         self._thread = DispatcherThread(dispatcher)
-        return self
 
     def put(self, thing: Any) -> Any:
         """Everything is pickled, as on a real cluster."""
@@ -43,7 +55,8 @@ class FakeCluster(Cluster):
 
     def _seconds(self, worker: int, job: WorkerJob) -> float:
         """Times that make answers arrive in another order than they were sent."""
-        return 1.0 + (worker * 7 + len(job.pack.examples) * 3) % 5
+        rows = len(job.content.examples) if isinstance(job.content, PackJob) else 1
+        return 1.0 + (worker * 7 + rows * 3) % 5
 
     def _disconnect(self) -> None:
         pass

@@ -1,6 +1,7 @@
 """The engine on a cluster returns the bits of the engine in this process, whatever happens to its workers."""
 
 import logging
+import pickle
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from headwise.data.examples import ChoiceExample
 from headwise.engine import EngineCost, EngineSettings, LocalEngine, encode_examples
 from headwise.engine.cluster import Cluster, ClusterSettings
 from headwise.engine.dispatch import Failure
+from headwise.engine.jobs import PackJob
 from headwise.engine.shipping import ship_model, unship_model
 from headwise.engine.worker import WorkerJob
 from headwise.errors import HeadwiseError
@@ -54,7 +56,7 @@ def same_cost(one: EngineCost, other: EngineCost) -> bool:
 
 
 def rows_of(job: WorkerJob) -> set[int]:
-    return set(job.pack.examples.tolist())
+    return set(job.content.examples.tolist())
 
 
 @pytest.mark.parametrize("family", ["xlm-roberta", "gpt2", "marian"])
@@ -125,7 +127,7 @@ def test_a_batch_that_does_not_fit_is_split(caplog: pytest.LogCaptureFixture) ->
 
     def fault(worker: int, job: WorkerJob) -> Fault:
         del worker
-        return Failure("memory", "a worker has too little memory") if len(job.pack.examples) > 2 else None
+        return Failure("memory", "a worker has too little memory") if len(job.content.examples) > 2 else None
 
     with FakeCluster(2, fault) as cluster, caplog.at_level(logging.WARNING, "headwise.cluster"):
         found = on_cluster(cluster, local).values(on, index)
@@ -222,6 +224,22 @@ def test_a_skeleton_is_small() -> None:
     skeleton, arrays = ship_model(model)
     assert len(skeleton) < 5_000
     assert sum(array.nbytes for array in arrays) == 4 * sum(weight.numel() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("kind", [bool, np.float32])
+@pytest.mark.parametrize(("rows", "players"), [(50, 384), (3, 7), (0, 5)])
+def test_a_batch_is_sent_in_few_bytes_and_unchanged(kind: Any, rows: int, players: int) -> None:
+    draw = np.random.default_rng(0)
+    job = PackJob((draw.random((rows, players)) < 0.5).astype(kind), draw.integers(0, 9, rows), ("encoder.0.1",), True)
+    sent = pickle.dumps(job, protocol=5)
+    again = pickle.loads(sent)  # noqa: S301 - written here
+    for one, other in ((job.gates, again.gates), (job.examples, again.examples)):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+        assert other.flags.c_contiguous
+    assert (again.absent, again.gradients) == (job.absent, job.gradients)
+    if kind is bool:
+        assert len(sent) < 700 + rows * (players / 8 + 4)
 
 
 @pytest.mark.parametrize("method", ["stars", "permutation", "michel"])

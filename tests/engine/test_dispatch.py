@@ -129,6 +129,26 @@ def test_jobs_are_taken_as_answers_arrive() -> None:
     thread.close()
 
 
+def test_callers_share_the_jobs_on_their_way() -> None:
+    taken = 0
+
+    def jobs() -> Iterator[int]:
+        nonlocal taken
+        for job in range(1000):
+            taken += 1
+            yield job
+
+    thread = DispatcherThread(Dispatcher(SimulatedWorkers(square), 4))
+    callers = [thread.answers(jobs()) for _ in range(12)]
+    for caller in callers:
+        next(caller)
+    # The first caller takes 3 · 4 jobs, the second half of that, and so on.
+    assert taken <= sum(-(-12 // number) for number in range(1, 13)) + len(callers)
+    for caller in callers:
+        caller.close()  # type: ignore[attr-defined]
+    thread.close()
+
+
 def test_several_threads_get_their_own_answers() -> None:
     thread = DispatcherThread(Dispatcher(SimulatedWorkers(square), 3))
     found: dict[int, dict[int, int]] = {}
@@ -193,3 +213,48 @@ def test_answers_that_arrive_after_all_was_given_up_are_ignored() -> None:
     while dispatcher.busy:
         dispatcher.step()
     assert late in ([25], [Failure("died", "the worker died")])
+
+
+def idle_share(languages: int, at_once: int, workers: int = 20, batches: int = 10) -> float:
+    """The idle share of rounds that begin when all batches of the round before are done."""
+    dispatcher = Dispatcher(SimulatedWorkers(square, seconds=lambda _, job: 1.0 + job % 3), workers)
+    waiting, left = dict.fromkeys(range(languages), 0), dict.fromkeys(range(languages), 4)
+    following = iter(range(languages))
+
+    def begin(language: int) -> None:
+        left[language] -= 1
+        waiting[language] = batches
+        for number in range(batches):
+            dispatcher.backlog.append(Ticket(number, lambda _: end(language)))
+
+    def end(language: int) -> None:
+        waiting[language] -= 1
+        if not waiting[language] and left[language]:
+            begin(language)
+        elif not waiting[language] and (other := next(following, None)) is not None:
+            begin(other)
+
+    for _ in range(at_once):
+        begin(next(following))
+    while dispatcher.busy:
+        dispatcher.step(1e6)
+    return dispatcher.idle_share
+
+
+def test_the_idle_share_is_the_time_without_a_job() -> None:
+    # One batch of 2 s on each of 2 of 4 workers.
+    dispatcher = Dispatcher(SimulatedWorkers(square, seconds=lambda *_: 2.0), 4)
+    assert dispatcher.idle_share == 0
+    for number in range(2):
+        dispatcher.backlog.append(Ticket(number, lambda _: None))
+    while dispatcher.busy:
+        dispatcher.step()
+    assert dispatcher.busy_seconds == 4
+    assert dispatcher.seconds == 2
+    assert dispatcher.idle_share == 0.5
+
+
+def test_overlapping_rounds_keep_workers_busy() -> None:
+    alone, together = idle_share(languages=8, at_once=1), idle_share(languages=8, at_once=8)
+    assert alone > 0.5, "rounds of 10 batches cannot use 20 workers"
+    assert together < 0.25

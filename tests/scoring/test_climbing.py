@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise.scoring import RefinementPlan
-from headwise.scoring.climbing import Estimates, Measured, choose_flips, climb, standard_error
+from headwise.scoring.climbing import Estimates, Measured, Step, choose_flips, climb, standard_error
+from headwise.support.steps import Steps, run_steps
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,8 @@ class Hill:
     def value(self, on: NDArray[np.bool_]) -> float:
         return float(on @ self.own + on @ self.pairs @ on / 2)
 
-    def measure(self, on: NDArray[np.bool_]) -> Measured:
+    def measure(self, on: NDArray[np.bool_]) -> Steps[Measured]:
+        yield from ()
         slopes = self.own + self.pairs @ on
         return Measured(np.full(2, self.value(on)), Estimates(slopes, np.full(len(on), self.noise)))
 
@@ -35,16 +37,20 @@ def hill(players: int = 30, pairs: float = 1.0, seed: int = 0) -> Hill:
     return Hill(draw.normal(0.3, 1, players), common + common.T)
 
 
+def search(found: Hill, first: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple[Step, ...]]:
+    return run_steps(climb(found, first))
+
+
 def test_without_pairs_all_that_hurts_goes_and_nothing_else() -> None:
     found = hill(pairs=0.0)
-    best, steps = climb(found, np.ones(30, dtype=bool))
+    best, steps = search(found, np.ones(30, dtype=bool))
     assert (best == (found.own > 0)).all()
     assert steps[-1].value == pytest.approx(found.own.clip(0).sum())
 
 
 def test_what_should_not_have_gone_comes_back() -> None:
     found = hill(pairs=0.0)
-    best, _ = climb(found, np.zeros(30, dtype=bool))
+    best, _ = search(found, np.zeros(30, dtype=bool))
     assert (best == (found.own > 0)).all()
 
 
@@ -52,7 +58,7 @@ def test_what_should_not_have_gone_comes_back() -> None:
 def test_kept_steps_only_rise_and_no_single_flip_is_left_that_helps(seed: int) -> None:
     found = hill(seed=seed)
     found.plan = RefinementPlan(rounds=60)
-    best, steps = climb(found, np.ones(30, dtype=bool))
+    best, steps = search(found, np.ones(30, dtype=bool))
     kept = [step.value for step in steps if step.kept]
     assert kept == sorted(kept)
     assert found.value(best) == pytest.approx(kept[-1])
@@ -76,14 +82,14 @@ class BentHill(Hill):
 def test_a_flip_that_did_not_hold_does_not_stand_in_the_way_of_others() -> None:
     found = BentHill(np.array([-9.0, -8.0, -1.0]), np.zeros((3, 3)), costs=(10.0, 9.0, 0.0))
     found.plan = RefinementPlan(width=1)
-    best, steps = climb(found, np.ones(3, dtype=bool))
+    best, steps = search(found, np.ones(3, dtype=bool))
     assert best.tolist() == [True, True, False]
     assert [step.kept for step in steps[:4]] == [True, False, False, True]
 
 
 def test_where_promises_are_no_larger_than_their_errors_nothing_changes() -> None:
     found = Hill(np.full(20, -0.05), np.zeros((20, 20)), noise=0.5)
-    best, steps = climb(found, np.ones(20, dtype=bool))
+    best, steps = search(found, np.ones(20, dtype=bool))
     assert best.all()
     assert len(steps) == 1
 

@@ -19,6 +19,7 @@ from headwise.scoring import (
     refine_run,
     run_scoring,
 )
+from headwise.support.steps import Steps
 from tests.scoring.world import Dawdler, save_data, save_model
 
 
@@ -44,9 +45,12 @@ def test_the_value_of_a_refined_mask_is_the_last_that_was_kept(problem: Problem)
 def test_a_mask_that_accuracy_speaks_against_is_not_taken(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     start = HeadMask.without(problem.heads, ["encoder.0.0"])
     worse = {True: 1.0, False: 0.5}  # the mask at the start is better than any other
-    monkeypatch.setattr(
-        "headwise.scoring.refine._Search.hard_value", lambda _, on: worse[bool((on == np.array(start.on)).all())]
-    )
+
+    def hard_value(_: object, on: np.ndarray) -> Steps[float]:
+        yield from ()
+        return worse[bool((on == np.array(start.on)).all())]
+
+    monkeypatch.setattr("headwise.scoring.refine._Search.hard_value", hard_value)
     found = refine_mask(problem, start)
     assert found.verdict == "as it was"
     assert found.mask == start

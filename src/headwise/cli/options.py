@@ -45,6 +45,15 @@ ClusterAddress = Annotated[
         "--cluster", metavar="ADDRESS", help="Compute on a running Ray cluster, such as 10.0.0.1:6379 or auto."
     ),
 ]
+CellCpus = Annotated[
+    int, typer.Option("--cell-cpus", min=1, help="CPUs, and threads, of each tuned cell, with --workers or --cluster.")
+]
+CellGpus = Annotated[
+    float | None,
+    typer.Option(
+        "--cell-gpus", min=0, help="GPUs of each tuned cell on a cluster, such as 0.5.  [default: 1 if it has GPUs]"
+    ),
+]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 
@@ -61,13 +70,17 @@ def show_device(device: str, dtype: str) -> None:
 
 
 @contextmanager
-def use_workers(workers: int | None, cluster: str | None, device: str) -> Iterator[tuple["EngineFactory", str]]:
+def use_workers(
+    workers: int | None, cluster: str | None, device: str, cell_cpus: int = 1, cell_gpus: float | None = None
+) -> Iterator[tuple["EngineFactory", str]]:
     """What creates engines, and the device of the model in this process: the CPU if workers compute.
 
     Args:
         workers: Value of `--workers`.
         cluster: Value of `--cluster`.
         device: Value of `--device`, which is about the workers if there are any.
+        cell_cpus: Value of `--cell-cpus`.
+        cell_gpus: Value of `--cell-gpus`.
     """
     if workers is None and cluster is None:
         from headwise.engine import LocalEngine
@@ -76,7 +89,10 @@ def use_workers(workers: int | None, cluster: str | None, device: str) -> Iterat
         return
     from headwise.engine.cluster import Cluster, ClusterSettings
 
-    with Cluster(ClusterSettings(workers, cluster, device)) as found:
+    settings = ClusterSettings(workers, cluster, device, cell_cpus=cell_cpus, cell_gpus=cell_gpus)
+    with Cluster(settings) as found:
         name = "GPU" if found.gpu else "CPU"
         typer.echo(f"headwise: {found.workers} workers, one {name} each", err=True)
         yield found.make_engine, "cpu"
+        if found.answered:
+            typer.echo(f"headwise: workers had no work in {found.idle_share:.0%} of the time", err=True)

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.options import AsJson, Device, Dtype, Limit, ModelName, Split, TrustRemoteCode, show_device
+from headwise.cli.options import (
+    AsJson,
+    ClusterAddress,
+    Device,
+    Dtype,
+    Limit,
+    ModelName,
+    Split,
+    TrustRemoteCode,
+    Workers,
+    show_device,
+    use_workers,
+)
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data
@@ -64,6 +76,8 @@ def roles_command(
     out: Annotated[Path | None, typer.Option("--out", help="Run folder.  [default: runs/MODEL-roles]")] = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
+    workers: Workers = None,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -78,11 +92,13 @@ def roles_command(
 
         joined = _joined(scores, mean_scores, masks or [], compare)  # before the long work, because it may fail
         show_device(device, dtype)
-        loaded = load_model(model, trust_remote_code, device=device, dtype=dtype)
-        found = roles(
-            loaded, load_tokenizer(model, trust_remote_code), data, task=task, languages=languages, pairs=pairs,
-            frequencies=frequencies, split=split, limit=limit, out=folder, progress=advance,
-        )  # fmt: skip
+        with use_workers(workers, cluster, device) as (make_engine, here):
+            loaded = load_model(model, trust_remote_code, device=here, dtype=dtype)
+            found = roles(
+                loaded, load_tokenizer(model, trust_remote_code), data, task=task, languages=languages, pairs=pairs,
+                frequencies=frequencies, split=split, limit=limit, out=folder, progress=advance,
+                make_engine=make_engine,
+            )  # fmt: skip
     named = replace(found, about={**found.about, "model": Path(model).name})
     if markdown is not None:
         write_page(named, markdown, joined)

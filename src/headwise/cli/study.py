@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.options import AsJson, ClusterAddress, Workers, use_workers
+from headwise.cli.options import AsJson, CellCpus, CellGpus, ClusterAddress, Workers, use_workers
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 
@@ -48,6 +48,8 @@ def study_command(
     ] = None,
     workers: Workers = None,
     cluster: ClusterAddress = None,
+    cell_cpus: CellCpus = 1,
+    cell_gpus: CellGpus = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: score heads on dev and judge masks on test.
@@ -59,7 +61,7 @@ def study_command(
     if only or shard:
         if parts:
             raise typer.BadParameter("leave it out with --only and --shard", param_hint="--part")
-        with use_workers(workers, cluster, "auto") as (make_engine, _):
+        with use_workers(workers, cluster, "auto", cell_cpus, cell_gpus) as (make_engine, _):
             _run_part(name, folder, changes or [], only, shard, make_engine)
         return
     with show_resumable("studying") as advance:
@@ -67,7 +69,7 @@ def study_command(
         from headwise.studies import find_plan, run_study
 
         plan = find_plan(name, changes or ())
-        with use_workers(workers, cluster, "auto") as (make_engine, _):
+        with use_workers(workers, cluster, "auto", cell_cpus, cell_gpus) as (make_engine, _):
             study = run_study(plan, folder, advance, make_engine, parts or ())
     if as_json:
         typer.echo(json.dumps(study.to_dict()))

@@ -282,18 +282,23 @@ def _judge_each(
     judge: "MaskJudge", mask: "AnyMask", examples: "Mapping[str, Sequence[Example]]"
 ) -> "dict[str, Measurement]":
     """The results of each language under a mask."""
+    from headwise.engine.base import calls_at_once
     from headwise.engine.evaluation import Measurement
+    from headwise.support.steps import Steps, run_together
+
+    def steps(language: str) -> Steps[Measurement]:
+        own = dataclasses.replace(judge, examples=examples[language], language=language)
+        return Measurement(((yield lambda: own.evaluate(mask)),))
 
     results: dict[str, Measurement] = {}
     done, total = 0, sum(map(len, examples.values()))
     with show_progress("evaluating", "examples") as progress:
-        for language, each in examples.items():
+        tasks = {language: steps(language) for language in examples}
+        for language, found in run_together(tasks, calls_at_once(judge.make_engine)):
+            results[language] = found
+            done += len(examples[language])
             progress(done, total, language)
-            found = dataclasses.replace(judge, examples=each, language=language).evaluate(mask)
-            results[language] = Measurement((found,))
-            done += len(each)
-            progress(done, total, language)
-    return results
+    return {language: results[language] for language in examples}
 
 
 def _measure_each(

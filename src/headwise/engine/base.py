@@ -144,6 +144,14 @@ class EngineFactory(Protocol):
         """Create an engine."""
 
 
+def calls_at_once(make_engine: EngineFactory) -> int:
+    """Number of engines of a factory that may be called at the same time, each in a thread of its own.
+
+    It is 1 for engines in this process, which share the model, and larger for those of a cluster.
+    """
+    return int(getattr(make_engine, "calls_at_once", 1))
+
+
 def check_rows(gates: Gates, index: Index, players: int, examples: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Gates and example numbers of rows as arrays: real gates as float32, other gates as booleans.
 

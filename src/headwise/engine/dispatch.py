@@ -139,6 +139,9 @@ class Dispatcher:
         self._sent = 0  # jobs at workers
         self._next_check = 0.0
         self._lost = 0  # workers that were lost since the last answer
+        self.busy_seconds = 0.0  # time that workers had a job, of all workers together
+        self._first_sent: float | None = None
+        self._last_answer = 0.0
         for _ in range(count):
             self._start()
 
@@ -153,6 +156,16 @@ class Dispatcher:
         for event in self.workers.wait(seconds):
             self._handle(event)
         self._check_times()
+
+    @property
+    def seconds(self) -> float:
+        """Time from the first job to the last answer."""
+        return 0.0 if self._first_sent is None else max(0.0, self._last_answer - self._first_sent)
+
+    @property
+    def idle_share(self) -> float:
+        """The share of this time that workers had no job; 0 without any job."""
+        return 1 - self.busy_seconds / (self.count * self.seconds) if self.seconds else 0.0
 
     @property
     def has_room(self) -> bool:
@@ -184,6 +197,7 @@ class Dispatcher:
     def _send(self, slot: _Slot, ticket: Ticket) -> None:
         if not slot.jobs:
             slot.since = self.workers.now()
+            self._first_sent = slot.since if self._first_sent is None else self._first_sent
         slot.jobs.append(ticket)
         self._sent += 1
         if len(slot.jobs) == DEPTH:
@@ -216,7 +230,7 @@ class Dispatcher:
             case "answer" | "failure":
                 ticket = next(each for each in slot.jobs if each.job is event.job)
                 slot.jobs.remove(ticket)
-                slot.since = self.workers.now()
+                self._count_busy(slot)
                 self._sent -= 1
                 self._free[slot.worker] = slot
                 if event.kind == "failure":
@@ -225,6 +239,12 @@ class Dispatcher:
                     self._lost = 0
                     if not ticket.cancelled:
                         ticket.answer(event.content)
+
+    def _count_busy(self, slot: _Slot) -> None:
+        """Count the time of the job that has just ended; the next job of the worker begins now."""
+        now = self.workers.now()
+        self.busy_seconds += now - slot.since
+        slot.since = self._last_answer = now
 
     def _failed(self, slot: _Slot, ticket: Ticket, failure: Failure) -> None:
         """Try a job again, or answer it with its failure."""
@@ -241,6 +261,8 @@ class Dispatcher:
 
     def _replace(self, slot: _Slot, failure: Failure) -> None:
         """Start a new worker in the place of one that died or hangs; its jobs go to others."""
+        if slot.jobs:
+            self._count_busy(slot)
         del self._slots[slot.worker]
         self._free.pop(slot.worker, None)
         self._sent -= len(slot.jobs)
@@ -283,20 +305,25 @@ class DispatcherThread:
         self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._end = threading.Event()
         self._crash: Failure | None = None
+        self._lock = threading.Lock()
+        self._callers = 0
         self._thread = threading.Thread(target=self._run, name="headwise-dispatcher", daemon=True)
         self._thread.start()
 
     def answers(self, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """The answers to jobs in the order of their arrival, each with the position of its job.
 
-        Only a limited number of jobs is on its way at a time: others are taken from `jobs` as answers arrive.
+        Only a limited number of jobs is on its way at a time, which all callers share: others are taken from `jobs` as
+        answers arrive.
         """
         arrived: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         waiting: dict[int, Ticket] = {}
         source = enumerate(jobs)
+        with self._lock:
+            self._callers += 1
         try:
             while True:
-                for place, job in itertools.islice(source, self._room - len(waiting)):
+                for place, job in itertools.islice(source, max(0, self._room - len(waiting))):
                     waiting[place] = ticket = Ticket(job, functools.partial(_deliver, arrived, place))
                     self._submit(ticket)
                 if not waiting:
@@ -305,6 +332,8 @@ class DispatcherThread:
                 if waiting.pop(place, None) is not None:
                     yield place, found
         finally:  # also if the caller stops early, for example because of Ctrl-C
+            with self._lock:
+                self._callers -= 1
             for ticket in waiting.values():
                 ticket.cancelled = True
 
@@ -316,8 +345,8 @@ class DispatcherThread:
 
     @property
     def _room(self) -> int:
-        """Maximum number of jobs of a caller that are on their way: a few more than the workers can take."""
-        return (DEPTH + 1) * self.dispatcher.count
+        """Maximum number of jobs of a caller that are on their way: in total a few more than the workers can take."""
+        return -(-(DEPTH + 1) * self.dispatcher.count // max(1, self._callers))
 
     def _submit(self, ticket: Ticket) -> None:
         if not self._thread.is_alive() or self._end.is_set():

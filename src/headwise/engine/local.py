@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from headwise.engine.choices import ChoiceEngine
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
+from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob
 from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, gradient_bytes, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
@@ -33,46 +34,6 @@ from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch
-
-
-class NotFiniteError(HeadwiseError):
-    """A model returned NaN or infinity."""
-
-
-@dataclass(frozen=True)
-class PackJob:
-    """The rows of one batch, which are computed together.
-
-    The batches of a call depend only on its rows, the model and the settings. All engines make the same batches, so
-    they also return the same bits: the last bits of a value depend on the shape of its batch.
-
-    Attributes:
-        gates: Gates of each row, (rows, players).
-        examples: The example of each row, (rows,); equal ones are adjacent.
-        absent: Heads that are not computed because they are off in all rows of the call.
-        gradients: Whether to compute gradients.
-    """
-
-    gates: NDArray[Any]
-    examples: NDArray[np.int64]
-    absent: tuple[str, ...] = ()
-    gradients: bool = False
-
-
-@dataclass(frozen=True)
-class PackAnswer:
-    """The results of one batch.
-
-    Attributes:
-        values: Statistics of each row, (rows, statistics).
-        gradients: Gradients of each row, (rows, players); None if they were not asked for.
-        cost: Their cost.
-    """
-
-    values: Tensor
-    gradients: Tensor | None
-    cost: EngineCost
-
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256

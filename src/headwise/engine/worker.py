@@ -4,7 +4,7 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -15,7 +15,8 @@ from headwise.engine.base import EngineSettings
 from headwise.engine.cost import EngineCost
 from headwise.engine.dispatch import Failure
 from headwise.engine.examples import ExampleSet
-from headwise.engine.local import LocalEngine, NotFiniteError, PackJob
+from headwise.engine.jobs import NotFiniteError, PackJob
+from headwise.engine.local import LocalEngine
 from headwise.engine.players import PlayerSet
 from headwise.engine.shipping import unship_model
 from headwise.errors import HeadwiseError
@@ -23,13 +24,20 @@ from headwise.games.base import Game
 from headwise.heads import HeadMap
 from headwise.means import MeanOutputs
 
-#: Maximum number of engines that a worker keeps, one per game and set of examples. They share the model.
-_MOST_ENGINES = 32
+#: Maximum number of `WorkerParts` that a worker keeps ready, one per game and set of examples. They share the model.
+MOST_PARTS = 32
+
+
+class WorkerParts(Protocol):
+    """Everything that jobs of one kind need, except the model. It is sent to each worker once."""
+
+    def load(self, model: Any) -> Callable[[Any], Any]:
+        """The function that computes a job with a model."""
 
 
 @dataclass(frozen=True)
 class EngineParts:
-    """Everything of an engine except its model.
+    """Everything of an engine except its model. A job is a batch.
 
     Attributes:
         heads: The head map.
@@ -47,24 +55,35 @@ class EngineParts:
     settings: EngineSettings
     baseline: MeanOutputs | None
 
+    def load(self, model: Any) -> Callable[[PackJob], "WorkerAnswer"]:
+        """The function that computes a batch with a model."""
+        engine = LocalEngine(model, **{each.name: getattr(self, each.name) for each in dataclasses.fields(self)})
+
+        def compute(pack: PackJob) -> WorkerAnswer:
+            found = engine.compute(pack)
+            gradients = None if found.gradients is None else found.gradients.numpy()
+            return WorkerAnswer(found.values.numpy(), gradients, found.cost)
+
+        return compute
+
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """A batch, with references to what it needs.
+    """A job, with references to what it needs.
 
     Attributes:
         model: The key of the model.
         model_ref: A list with the reference to the shipped model. It is in a list so that Ray does not load it.
-        engine: The key of the engine.
-        engine_ref: A list with the reference to the `EngineParts`.
-        pack: The batch.
+        parts: The key of the parts.
+        parts_ref: A list with the reference to the `WorkerParts`.
+        content: What to compute, such as a `PackJob`.
     """
 
     model: str
     model_ref: list[Any]
-    engine: int
-    engine_ref: list[Any]
-    pack: PackJob
+    parts: int
+    parts_ref: list[Any]
+    content: Any
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,7 @@ class WorkerAnswer:
 
 
 class ModelWorker:
-    """Holds a model, and computes batches with it.
+    """Holds a model, and computes jobs with it.
 
     Args:
         device: The device of the model.
@@ -89,12 +108,12 @@ class ModelWorker:
         torch.set_num_threads(threads)
         self.device, self._fetch = device, fetch
         self._model: tuple[str, Any] | None = None
-        self._engines: OrderedDict[int, LocalEngine] = OrderedDict()
+        self._loaded: OrderedDict[int, Callable[[Any], Any]] = OrderedDict()
 
-    def compute(self, job: WorkerJob) -> WorkerAnswer | Failure:
-        """Compute a batch. Errors are returned, so that the driver can tell them from a worker that died."""
+    def compute(self, job: WorkerJob) -> Any:
+        """The answer to a job, or a `Failure`, so that the driver can tell errors from a worker that died."""
         try:
-            found = self._engine(job).compute(job.pack)
+            return self._load(job)(job.content)
         except NotFiniteError as error:
             return Failure("not finite", str(error))
         except HeadwiseError as error:
@@ -105,21 +124,19 @@ class ModelWorker:
             if "can't allocate memory" in str(error) or "out of memory" in str(error):
                 return self._out_of_memory(error)
             return Failure("error", f"a worker raised {type(error).__name__}: {error}")
-        gradients = None if found.gradients is None else found.gradients.numpy()
-        return WorkerAnswer(found.values.numpy(), gradients, found.cost)
 
-    def _engine(self, job: WorkerJob) -> LocalEngine:
+    def _load(self, job: WorkerJob) -> Callable[[Any], Any]:
         if self._model is None or self._model[0] != job.model:
-            self._engines.clear()
+            self._loaded.clear()
             self._model = None  # release the memory of the old model first
             self._model = job.model, unship_model(self._fetch(job.model_ref[0])).to(self.device)
-        if job.engine not in self._engines:
-            parts: EngineParts = self._fetch(job.engine_ref[0])
-            self._engines[job.engine] = LocalEngine(self._model[1], **_fields(parts))
-            if len(self._engines) > _MOST_ENGINES:
-                self._engines.popitem(last=False)
-        self._engines.move_to_end(job.engine)
-        return self._engines[job.engine]
+        if job.parts not in self._loaded:
+            parts: WorkerParts = self._fetch(job.parts_ref[0])
+            self._loaded[job.parts] = parts.load(self._model[1])
+            if len(self._loaded) > MOST_PARTS:
+                self._loaded.popitem(last=False)
+        self._loaded.move_to_end(job.parts)
+        return self._loaded[job.parts]
 
     def _out_of_memory(self, error: BaseException) -> Failure:
         if self.device.startswith("cuda"):
@@ -134,5 +151,10 @@ def versions() -> dict[str, str]:
     return {"headwise": __version__, "torch": torch.__version__.partition("+")[0]}
 
 
-def _fields(parts: EngineParts) -> dict[str, Any]:
-    return {each.name: getattr(parts, each.name) for each in dataclasses.fields(parts)}
+def check_versions(found: dict[str, str]) -> None:
+    """Raise an error if a worker has other versions, which may give other results."""
+    for name, version in versions().items():
+        if found.get(name) != version:
+            raise HeadwiseError(
+                f"a worker has {name} {found.get(name)}, but this process has {version}: install the same on all nodes"
+            )

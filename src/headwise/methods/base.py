@@ -1,5 +1,6 @@
 """The interface of methods: the problem, the estimand, and rounds that can be resumed."""
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from headwise.heads import HeadMap
 from headwise.means import MeanOutputs
 from headwise.runs import Journal
 from headwise.scores import HeadScores
+from headwise.support.steps import Steps, run_steps
 
 Arrays = Mapping[str, NDArray[Any]]
 #: Called with the units spent, the units of the budget and a short status.
@@ -253,6 +255,19 @@ def run_method(
         stream: The name of the rounds in the journal, such as a language.
         progress: Called after each round.
     """
+    return run_steps(method_steps(method, problem, budget, seed, journal, stream, progress))
+
+
+def method_steps(
+    method: Method,
+    problem: Problem,
+    budget: Budget,
+    seed: int = 0,
+    journal: Journal | None = None,
+    stream: str = "",
+    progress: RoundProgress | None = None,
+) -> Steps[MethodRun]:
+    """`run_method` as a task of `run_together`, so that rounds of several problems overlap; each round is a call."""
     rounds, units, seconds, first_draw = method.start(problem, seed), 0.0, 0.0, 0
     for kept in journal.rounds(stream) if journal is not None else ():
         rounds.absorb(kept.arrays)
@@ -263,7 +278,7 @@ def run_method(
         if budget.seconds is not None and time.monotonic() - start >= budget.seconds:
             break
         began = time.perf_counter()
-        arrays, draws = rounds.draw(first_draw)
+        arrays, draws = yield functools.partial(rounds.draw, first_draw)
         arrays = {**arrays, "seconds": np.array(time.perf_counter() - began)}
         if journal is not None:
             journal.record(stream, number, arrays, first_draw, draws)

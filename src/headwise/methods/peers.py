@@ -5,6 +5,7 @@ estimates on one example after the other are averaged. Both estimate only the fu
 """
 
 import importlib
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, get_args
@@ -26,6 +27,8 @@ from headwise.scores import HeadScores
 from headwise.stats import EmpiricalBernstein
 
 Array = NDArray[np.float64]
+#: captum draws from the global generator of torch, which only one problem at a time may use.
+_GLOBAL_DRAWS = threading.Lock()
 Approximator = Literal["PermutationSamplingSV", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM"]
 
 
@@ -179,7 +182,7 @@ class Captum:
         """The values of all players, (players,)."""
         sampling = _import("captum.attr").ShapleyValueSampling(partial(_tensor_values, values))
         on, off = torch.ones(1, players), torch.zeros(1, players)
-        with torch.random.fork_rng(devices=[]):
+        with _GLOBAL_DRAWS, torch.random.fork_rng(devices=[]):
             torch.manual_seed(_small_seed(seed))
             found = sampling.attribute(
                 on, off, n_samples=(coalitions - 1) // players, perturbations_per_eval=max(2, players)

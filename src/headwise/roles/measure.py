@@ -1,7 +1,9 @@
 """One pass over the examples of a language that sums all statistics of all heads, one site at a time."""
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,10 @@ from torch import Tensor, nn
 
 from headwise.activations import device_of
 from headwise.attention import capture_attention
-from headwise.engine import EngineSettings, LocalEngine
+from headwise.engine import EngineFactory, EngineSettings, LocalEngine
+from headwise.engine.cluster import Cluster, cluster_of
+from headwise.engine.dispatch import Failure
+from headwise.errors import HeadwiseError
 from headwise.games import ProbabilityGame
 from headwise.heads import HeadMap, Site
 from headwise.methods.attention_statistics import RatioSums, site_tokens
@@ -20,6 +25,7 @@ from headwise.roles.corpus import Corpus
 from headwise.roles.statistics import PAIR_STATISTICS, STATISTICS, Column
 from headwise.roles.table import LanguageRoles
 from headwise.runs import Journal
+from headwise.support.steps import Steps, run_steps
 from headwise.tasks.encoding import Batch
 
 Array = NDArray[np.float64]
@@ -53,9 +59,8 @@ class RolePass:
         """Whether every example was read."""
         return self.sums.count >= len(self.corpus.examples)
 
-    def draw(self) -> Mapping[str, NDArray[Any]]:
-        """The sums of the next round of examples."""
-        first = self.sums.count
+    def measure(self, first: int) -> dict[str, NDArray[Any]]:
+        """The sums of the round of examples that begins with a given one; the state does not change."""
         index = np.arange(first, min(first + ROUND, len(self.corpus.examples)))
         sums, counts = np.zeros((2, len(index), *self.sums.sums["s"].shape))  # (examples, heads, columns) each
 
@@ -114,6 +119,25 @@ class RolePass:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class RoleParts:
+    """What workers of a cluster need to measure a language, except the model. A job is the first example of a round.
+
+    Attributes:
+        heads: The head map of the model.
+        corpus: The examples.
+        settings: Settings of the engine.
+    """
+
+    heads: HeadMap
+    corpus: Corpus
+    settings: EngineSettings | None
+
+    def load(self, model: Any) -> Callable[[int], Mapping[str, NDArray[Any]]]:
+        """The function that measures a round with a model."""
+        return RolePass(model, self.heads, self.corpus, self.settings).measure
+
+
 def measure_language(
     model: nn.Module,
     heads: HeadMap,
@@ -122,6 +146,7 @@ def measure_language(
     stream: str = "",
     progress: Callable[[int], None] | None = None,
     settings: EngineSettings | None = None,
+    make_engine: EngineFactory = LocalEngine,
 ) -> LanguageRoles:
     """Measure all statistics on the examples of a language, in one pass.
 
@@ -133,15 +158,50 @@ def measure_language(
         stream: Name of the rounds in the journal.
         progress: Called after each round with the number of examples so far.
         settings: Settings of the engine.
+        make_engine: Creates engines. Those of a cluster (`Cluster.make_engine`) let its workers measure the rounds.
     """
+    found = run_steps(language_steps(model, heads, corpus, journal, stream, progress, settings, make_engine))
+    return found.result()
+
+
+def language_steps(
+    model: nn.Module,
+    heads: HeadMap,
+    corpus: Corpus,
+    journal: Journal | None = None,
+    stream: str = "",
+    progress: Callable[[int], None] | None = None,
+    settings: EngineSettings | None = None,
+    make_engine: EngineFactory = LocalEngine,
+) -> Steps[RolePass]:
+    """`measure_language` as a task of `run_together`; on a cluster, all rounds are measured at the same time."""
     found = RolePass(model, heads, corpus, settings)
     for kept in journal.rounds(stream) if journal is not None else ():
         found.absorb(kept.arrays)
+    rounds = _rounds(found, RoleParts(heads, corpus, settings), cluster_of(make_engine))
     while not found.done:
-        first, arrays = found.sums.count, found.draw()
+        first = found.sums.count
+        arrays: Mapping[str, NDArray[Any]] = yield functools.partial(next, rounds)
         if journal is not None:
             journal.record(stream, journal.count(stream), arrays, first, int(arrays["count"]))
         found.absorb(arrays)
         if progress is not None:
             progress(found.sums.count)
-    return found.result()
+    return found
+
+
+def _rounds(found: RolePass, parts: RoleParts, cluster: Cluster | None) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """The rounds that are missing, in their order.
+
+    Raises:
+        HeadwiseError: A round fails on several workers.
+    """
+    firsts = range(found.sums.count, len(found.corpus.examples), ROUND)
+    if cluster is None or not firsts:
+        yield from map(found.measure, firsts)
+        return
+    job = cluster.job_maker(found.model, parts)
+    for first, arrays in zip(firsts, cluster.answers(map(job, firsts)), strict=True):
+        if isinstance(arrays, Failure):
+            raise HeadwiseError(f"the examples from number {first}, counted from 0, fail on workers: {arrays.reason}")
+        yield arrays

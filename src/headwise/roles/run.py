@@ -13,19 +13,21 @@ from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, Sentence, WordExample
 from headwise.data.selection import choose_examples, language_codes
 from headwise.data.treebanks import TREES, open_treebank
-from headwise.engine import EngineSettings
+from headwise.engine import EngineFactory, EngineSettings, LocalEngine
+from headwise.engine.base import calls_at_once
 from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 from headwise.files import hash_json
 from headwise.heads import HeadMap, find_heads, hash_weights
 from headwise.models import load_model, load_tokenizer
 from headwise.roles.corpus import Corpus, read_corpus
-from headwise.roles.measure import ROUND, measure_language
+from headwise.roles.measure import ROUND, language_steps
 from headwise.roles.pairs import ParallelSentences, language_pairs, parallel_sentences, read_pairs
 from headwise.roles.statistics import VERSION
 from headwise.roles.statistics.rare import rarest_words
 from headwise.roles.table import HeadRoles
 from headwise.runs import Journal, open_run
 from headwise.support.progress import Advance, showing
+from headwise.support.steps import run_together
 
 #: Where frequencies of words come from.
 FREQUENCIES = ("data", "wordfreq")
@@ -47,6 +49,7 @@ def roles(
     out: str | os.PathLike[str] | None = None,
     progress: Advance | bool = True,
     settings: EngineSettings | None = None,
+    make_engine: EngineFactory = LocalEngine,
 ) -> HeadRoles:
     """Measure what the heads of a model attend to in every language, in one pass over the data.
 
@@ -68,6 +71,7 @@ def roles(
             continues a stopped run. By default nothing is kept on disk.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
         settings: Settings of the engine, such as the memory limit.
+        make_engine: Creates engines; with `Cluster.make_engine`, the workers of a cluster measure.
 
     Returns:
         The statistics of each language, `found["de"]["previous"]`; `found.rows()` is a tidy table.
@@ -108,7 +112,7 @@ def roles(
         "examples": {code: _fingerprint(each) for code, each in corpora.items()},
     }  # fmt: skip
     with showing(progress, "measuring roles") as advance, _journal(out, config) as journal:
-        found = HeadRoles(_measure(loaded, heads, corpora, journal, advance, settings), about)
+        found = HeadRoles(_measure(loaded, heads, corpora, journal, advance, settings, make_engine), about)
         if out is not None:
             save_tables(found, Path(out))
     return found
@@ -139,17 +143,24 @@ def _measure(
     journal: Journal | None,
     advance: Advance,
     settings: EngineSettings | None,
+    make_engine: EngineFactory,
 ) -> dict[str, Any]:
-    total, before, found = sum(len(each.examples) for each in corpora.values()), 0, {}
-    for language, corpus in corpora.items():
+    """The roles of all languages and pairs; on a cluster, several languages at the same time."""
+    total, done = sum(len(each.examples) for each in corpora.values()), dict.fromkeys(corpora, 0)
 
-        def show(done: int, language: str = language, before: int = before) -> None:
-            advance(before + done, total, language)
+    def show(language: str, count: int) -> None:
+        done[language] = count
+        advance(sum(done.values()), total, language)
 
-        found[language] = measure_language(model, heads, corpus, journal, language, show, settings)
-        before += len(corpus.examples)
+    tasks = {
+        language: language_steps(
+            model, heads, corpus, journal, language, functools.partial(show, language), settings, make_engine
+        )
+        for language, corpus in corpora.items()
+    }
+    found = {language: each.result() for language, each in run_together(tasks, calls_at_once(make_engine))}
     advance(total, total, "")
-    return found
+    return {language: found[language] for language in corpora}
 
 
 def save_tables(found: HeadRoles, folder: Path) -> tuple[str, ...]:

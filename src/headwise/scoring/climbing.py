@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from headwise.errors import require_whole
 from headwise.stats import bh, chance_below
+from headwise.support.steps import Steps
 
 Array = NDArray[np.float64]
 On = NDArray[np.bool_]
@@ -108,12 +109,14 @@ class Search(Protocol):
     def plan(self) -> RefinementPlan:
         """The settings of the search."""
 
-    def measure(self, on: On) -> Measured:
+    def measure(self, on: On) -> Steps[Measured]:
         """The value of a mask and its gradients."""
 
 
-def climb(search: Search, first: On, progress: StepProgress | None = None) -> tuple[On, tuple[Step, ...]]:
+def climb(search: Search, first: On, progress: StepProgress | None = None) -> Steps[tuple[On, tuple[Step, ...]]]:
     """Search for a better mask until no promise is selected or the rounds are used up.
+
+    It is a task of `run_together`: searches of several languages overlap, and each measurement is a call.
 
     Args:
         search: Measures masks.
@@ -123,7 +126,7 @@ def climb(search: Search, first: On, progress: StepProgress | None = None) -> tu
     Returns:
         The best mask, (players,), and all masks that were tried.
     """
-    on, best, reached = first, first, search.measure(first)
+    on, best, reached = first, first, (yield from search.measure(first))
     steps = [Step(int((~on).sum()), reached.value, kept=True)]
     width, promises = search.plan.width, _promises(reached, on)
     alone = promises  # promises of single flips: unlike `promises`, not changed by failed steps of several flips
@@ -137,7 +140,7 @@ def climb(search: Search, first: On, progress: StepProgress | None = None) -> tu
             return best, tuple(steps)
         on = best.copy()
         on[chosen] ^= True
-        found = search.measure(on)
+        found = yield from search.measure(on)
         kept = found.value > reached.value
         steps.append(Step(int((~on).sum()), found.value, kept))
         if kept:

@@ -1,5 +1,6 @@
 """Refining masks: improving a mask step by step on the examples of a problem, with every measurement kept."""
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy as np
 
 from headwise.draws import Draws
 from headwise.engine import EngineFactory
+from headwise.engine.base import calls_at_once
 from headwise.errors import FieldError, HeadwiseError
 from headwise.files import hash_json
 from headwise.games import AccuracyGame, ProbabilityGame
@@ -35,6 +37,7 @@ from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import MEANS, REFINED, load_scores
 from headwise.scoring.setting import Setting
 from headwise.support.progress import Advance
+from headwise.support.steps import Steps, run_steps, run_together
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,25 @@ def refine_mask(
         journal: Stores measurements, so that an interrupted run can be resumed.
         progress: Called with the number of rounds done and the maximum number of rounds.
     """
+    return run_steps(_refine_steps(problem, start, plan or RefinementPlan(), journal, progress))
+
+
+def _refine_steps(
+    problem: Problem,
+    start: HeadMask,
+    plan: RefinementPlan,
+    journal: Journal | None = None,
+    progress: StepProgress | None = None,
+) -> Steps[Refined]:
+    """`refine_mask` as a task of `run_together`."""
     members, gone = problem.players.members(problem.heads), set(start.off)
     first = np.array([not gone.issuperset(each) for each in members])
-    search = _Search(problem, plan or RefinementPlan(), journal)
-    best, steps = climb(search, first, progress)
-    if not (best != first).any() or search.hard_value(best) < search.hard_value(first):
+    search = _Search(problem, plan, journal)
+    best, steps = yield from climb(search, first, progress)
+    if (best == first).all():
+        return Refined(start, steps, search.units, "as it was")
+    after = yield from search.hard_value(best)
+    if after < (yield from search.hard_value(first)):
         return Refined(start, steps, search.units, "as it was")
     off = [member for each, on in zip(members, best, strict=True) if not on for member in each]
     mask = HeadMask.without(problem.heads, off, start.kind, problem.language)
@@ -136,18 +153,25 @@ def refine_languages(
     journal: Journal | None = None,
     progress: Advance | None = None,
 ) -> dict[str, Refined]:
-    """Refine the mask of one language after the other."""
+    """Refine the mask of one language after the other; on a cluster, several languages at the same time."""
+    rounds = dict.fromkeys(starts, 0)
+
+    def show(language: str, step: int, most: int) -> None:
+        rounds[language] = step
+        if progress is not None:
+            progress(sum(rounds.values()), len(starts) * most, f"refining {language}")
+
+    tasks = {
+        language: _refine_steps(problems[language], start, plan, journal, functools.partial(show, language))
+        for language, start in starts.items()
+    }
+    at_once = max((calls_at_once(problems[language].make_engine) for language in starts), default=1)
     found = {}
-    for done, (language, start) in enumerate(starts.items()):
-
-        def show(step: int, most: int, done: int = done, language: str = language) -> None:
-            if progress is not None:
-                progress(done * most + step, len(starts) * most, f"refining {language}")
-
-        found[language] = refine_mask(problems[language], start, plan, journal, show)
+    for language, each in run_together(tasks, at_once):
+        found[language], rounds[language] = each, plan.rounds
     if progress is not None:
         progress(len(starts), len(starts), "refined")
-    return found
+    return {language: found[language] for language in starts}
 
 
 def _start(folder: str | os.PathLike[str], scores: HeadScores, problem: Problem) -> HeadMask:
@@ -174,7 +198,7 @@ class _Search:
         self.index = order[: plan.examples]
         self.units = 0.0
 
-    def measure(self, on: On) -> Measured:
+    def measure(self, on: On) -> Steps[Measured]:
         """The soft value of a mask and its gradients."""
 
         def compute() -> dict[str, Array]:
@@ -182,27 +206,32 @@ class _Search:
             each = found.gradients.numpy().astype(np.float64)  # (examples, players)
             return {"values": found.values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
 
-        kept = self._kept(self.soft_game.name, on, compute)
+        kept = yield from self._kept(self.soft_game.name, on, compute)
         self.units += 2 * len(self.index)
         return Measured(kept["values"], Estimates(kept["slopes"], kept["errors"]))
 
-    def hard_value(self, on: On) -> float:
+    def hard_value(self, on: On) -> Steps[float]:
         """The accuracy under a mask."""
 
         def compute() -> dict[str, Array]:
             found = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
             return {"value": found.values.double().mean().numpy()}
 
-        kept = self._kept(self.hard_game.name, on, compute)
+        kept = yield from self._kept(self.hard_game.name, on, compute)
         self.units += len(self.index)
         return float(kept["value"])
 
-    def _kept(self, game: str, on: On, compute: Callable[[], dict[str, Array]]) -> Mapping[str, Array]:
+    def _kept(self, game: str, on: On, compute: Callable[[], dict[str, Array]]) -> Steps[Mapping[str, Array]]:
         """A measurement from the journal, or a new one.
 
         Its name contains the mask and the examples, so other masks or examples never reuse it.
         """
         if self.journal is None:
-            return compute()
+            return (yield compute)  # type: ignore[no-any-return]
         about = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
-        return self.journal.once(f"climb {self.problem.language} {game} {hash_json(about)}", compute)
+        stream = f"climb {self.problem.language} {game} {hash_json(about)}"
+        for kept in self.journal.rounds(stream):
+            return kept.arrays
+        found: Mapping[str, Array] = yield compute
+        self.journal.record(stream, 0, found, first_draw=0, draws=0)
+        return found

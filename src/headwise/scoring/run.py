@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from headwise.engine import EngineFactory
+from headwise.engine.base import calls_at_once
 from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 from headwise.heads import hash_config, hash_weights
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, load_means
-from headwise.methods import Budget, Method, Problem, find_method, run_method
+from headwise.methods import Budget, Method, Problem, find_method
+from headwise.methods.base import method_steps
 from headwise.methods.soft import Soft, soft_mask
 from headwise.runs import Journal, Run, open_run
 from headwise.scores import HeadScores
@@ -24,6 +26,7 @@ from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import MEANS, REFINED, SOFT
 from headwise.scoring.setting import Setting
 from headwise.support.progress import Advance
+from headwise.support.steps import Steps, run_together
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,11 @@ def run_scoring(
     with open_run(folder, _config(plan, method, problems)) as run:
         for language in means.keys() - known.keys():
             means[language].save(run.folder / MEANS / f"{language}.safetensors")
-        found = {}
+        done = {}
         for language, each in score_languages(plan, problems, run.journal, seconds, progress):
             _save(each.scores, run, f"{language}.json")
-            found[language] = each
+            done[language] = each
+        found = {language: done[language] for language in problems}
         notes += save_scores_table([each.scores for each in found.values()], run.folder / "scores.parquet")
     return ScoringRun(run.folder, found, notes, means)
 
@@ -135,7 +139,7 @@ def score_languages(
     seconds: float | None = None,
     progress: Advance | None = None,
 ) -> Iterator[tuple[str, LanguageScores]]:
-    """Score one language after the other.
+    """Score languages one after the other; on a cluster, rounds of several languages overlap.
 
     Args:
         plan: Method, budget and seed.
@@ -144,30 +148,50 @@ def score_languages(
         seconds: Stop after this number of seconds.
         progress: Called after each round.
 
+    Returns:
+        The results of each language, as they finish.
+
     Raises:
         HeadwiseError: The budget does not cover the first round of the method.
     """
     method = plan_method(plan)
-    start, spent, total = time.monotonic(), 0.0, plan.budget * len(problems)
-    for done, (language, problem) in enumerate(problems.items()):
-        budget = Budget(plan.budget, _time_left(seconds, start, len(problems) - done))
-        show = functools.partial(_show, progress, language, spent, total)
-        found = run_method(method, problem, budget, plan.seed, journal, language, show)
-        rounds, scores = found.rounds, found.scores
-        if not (rounds.done or scores.provenance.units):
-            raise FieldError(
-                "budget",
-                f"{plan.budget:g} units do not cover the first round of {method.name}, which may take "
-                f"{rounds.next_units:.0f}: raise it",
-            )
-        finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
-        units = scores.provenance.units
-        if finished:  # the unspent rest of its budget does not count towards the progress
-            total -= plan.budget - units
-        _show(progress, language, spent, total, units, 0, rounds.status)
-        spent += units
-        size, cut = len(problem.examples), problem.examples.cut
-        yield language, LanguageScores(scores, found.seconds, size, cut, finished, rounds.status)
+    at_once = max((calls_at_once(each.make_engine) for each in problems.values()), default=1)
+    shown = _Shown(plan.budget, len(problems), progress)
+    clock = _Clock(seconds, len(problems), at_once)
+    tasks = {
+        language: _language_steps(plan, method, problem, language, journal, clock, shown)
+        for language, problem in problems.items()
+    }
+    return run_together(tasks, at_once)
+
+
+def _language_steps(
+    plan: ScoringPlan,
+    method: Method,
+    problem: Problem,
+    language: str,
+    journal: Journal | None,
+    clock: "_Clock",
+    shown: "_Shown",
+) -> Steps[LanguageScores]:
+    """Score one language."""
+    budget = Budget(plan.budget, clock.share())
+    show = functools.partial(shown.show, language)
+    found = yield from method_steps(method, problem, budget, plan.seed, journal, language, show)
+    rounds, scores = found.rounds, found.scores
+    if not (rounds.done or scores.provenance.units):
+        raise FieldError(
+            "budget",
+            f"{plan.budget:g} units do not cover the first round of {method.name}, which may take "
+            f"{rounds.next_units:.0f}: raise it",
+        )
+    finished = rounds.done or scores.provenance.units + rounds.next_units > plan.budget
+    units = scores.provenance.units
+    if finished:  # the unspent rest of its budget does not count towards the progress
+        shown.total -= plan.budget - units
+    shown.show(language, units, 0, rounds.status)
+    size, cut = len(problem.examples), problem.examples.cut
+    return LanguageScores(scores, found.seconds, size, cut, finished, rounds.status)
 
 
 def plan_method(plan: ScoringPlan) -> Method:
@@ -216,14 +240,44 @@ def _is_same(path: Path, mask: HeadMask) -> bool:
         return False
 
 
-def _time_left(seconds: float | None, start: float, languages: int) -> float | None:
-    """The remaining time divided by the number of remaining languages; at least one second, to start a round."""
-    return None if seconds is None else max(1.0, (seconds - (time.monotonic() - start)) / languages)
+class _Clock:
+    """Divides the time of a run among its languages.
+
+    Args:
+        seconds: Time limit of the run; None for no limit.
+        languages: Number of languages.
+        at_once: Number of languages that are scored at the same time.
+    """
+
+    def __init__(self, seconds: float | None, languages: int, at_once: int) -> None:
+        self.seconds, self.left, self.at_once = seconds, languages, at_once
+        self.start = time.monotonic()
+
+    def share(self) -> float | None:
+        """The time of the next language: the remaining time divided by the number of remaining turns.
+
+        It is at least one second, to start a round.
+        """
+        turns = -(-self.left // self.at_once)
+        self.left -= 1
+        return None if self.seconds is None else max(1.0, (self.seconds - (time.monotonic() - self.start)) / turns)
 
 
-def _show(
-    progress: Advance | None, language: str, spent: float, total: float, units: float, _: float, status: str
-) -> None:
-    """Report the units of earlier languages and of this one."""
-    if progress is not None:
-        progress(int(spent + units), int(total), f"{language}: {status}")
+class _Shown:
+    """The progress of all languages together.
+
+    Args:
+        budget: The budget of each language.
+        languages: Number of languages.
+        progress: Called with the units of all languages so far, the budget of all, and a status.
+    """
+
+    def __init__(self, budget: float, languages: int, progress: Advance | None) -> None:
+        self.total, self.progress = budget * languages, progress
+        self.units: dict[str, float] = {}
+
+    def show(self, language: str, units: float, _: float, status: str) -> None:
+        """Report the units of a language so far."""
+        self.units[language] = units
+        if self.progress is not None:
+            self.progress(int(sum(self.units.values())), int(self.total), f"{language}: {status}")

@@ -102,7 +102,8 @@ def rank_sources(
     if how == "MD":
         pooled = pool_problems(problems)
         problems = {str(pooled.language): pooled}
-    found = {language: each.scores for language, each in score_languages(plan, problems, journal)}
+    scored = dict(score_languages(plan, problems, journal))
+    found = {language: scored[language].scores for language in problems}
     match how:
         case "MD":
             return {"MD": next(iter(found.values()))}

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.data.examples import Example
+from headwise.engine import LocalEngine
+from headwise.engine.base import calls_at_once
+from headwise.engine.cluster import Cluster, cluster_of
 from headwise.engine.evaluation import MaskJudge
 from headwise.errors import HeadwiseError
 from headwise.files import hash_json
@@ -19,9 +23,12 @@ from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
 from headwise.runs import Journal
 from headwise.scoring import Setting
+from headwise.soft_masks import AnyMask
+from headwise.studies.cell_tasks import CellTest, TunedJob, run_jobs
 from headwise.studies.cells import Cell, CellTuning
 from headwise.studies.tuned import TunedModels, pack_result, unpack_result
 from headwise.support.progress import Advance
+from headwise.support.steps import Steps, run_together
 from headwise.tasks import Task
 from headwise.tasks.metrics import Metric
 from headwise.tuning import TuningResult
@@ -91,19 +98,10 @@ class Grid:
         keys = {cell: self._key(cell) for cell in dict.fromkeys(cells)}
         # Masks of different languages may turn the same heads off: they are one measurement.
         missing = list({key: cell for cell, key in keys.items() if not self.journal.count(key)}.values())
-        done = len(keys) - len(missing)
-        for group in self._grouped(missing):
-
-            def show(_done: int, _total: int, status: str, first: Cell = group[0], before: int = done) -> None:
-                if progress is not None:
-                    progress(before, len(keys), f"{first.model_label}: {status}" if first.tuning else status)
-
-            show(0, 0, "starting" if group[0].tuning else f"testing {group[0].language}")
-            if group[0].tuning is None:
-                self._measure_masks(group, keys)
-            else:
-                self._measure_tuned(group, keys, show)
-            done += len(group)
+        work = _Measuring(keys, progress, len(keys) - len(missing))
+        groups = list(self._grouped(missing))
+        self._measure_masks([each for each in groups if each[0].tuning is None], work)
+        self._measure_tuned([each for each in groups if each[0].tuning is not None], work)
         if progress is not None:
             progress(len(keys), len(keys), "tested")
         return {cell: np.asarray(next(self.journal.rounds(key)).arrays["statistics"]) for cell, key in keys.items()}
@@ -150,30 +148,77 @@ class Grid:
         found = self._judge(cell).examples
         return found if cell.only is None else [found[place] for place in cell.only]
 
-    def _measure_masks(self, cells: Sequence[Cell], keys: Mapping[Cell, str]) -> None:
+    def _measure_masks(self, groups: Sequence[Sequence[Cell]], work: "_Measuring") -> None:
+        """Measure and store groups of cells under masks; on a cluster, several groups at the same time."""
+        tasks = {place: self._mask_steps(group, work) for place, group in enumerate(groups)}
+        for place, _ in run_together(tasks, calls_at_once(self.setting.make_engine)):
+            work.done += len(groups[place])
+
+    def _mask_steps(self, cells: Sequence[Cell], work: "_Measuring") -> Steps[None]:
         """Measure and store cells of one language under masks."""
+        work.show(f"testing {cells[0].language}")
         judge, full = self._judge(cells[0]), HeadMask.full(self.setting.heads)
         every = range(len(judge.examples))
         masks = [cell.mask or full for cell in cells]
-        start = time.perf_counter()
-        found = judge.measure(masks, [cell.only or every for cell in cells]).statistics
-        seconds = (time.perf_counter() - start) / len(cells)
+        found, seconds = yield functools.partial(_timed, judge, masks, [cell.only or every for cell in cells])
         for cell, statistics in zip(cells, found, strict=True):
-            self._record(keys[cell], statistics, seconds)
+            self._record(work.keys[cell], statistics, seconds / len(cells))
 
-    def _measure_tuned(self, cells: Sequence[Cell], keys: Mapping[Cell, str], show: Advance) -> None:
+    def _measure_tuned(self, groups: Sequence[Sequence[Cell]], work: "_Measuring") -> None:
+        """Measure and store the cells of tuned models, a group for each model; on a cluster, as its tasks."""
+        if groups and self.means:
+            raise HeadwiseError("a tuned model has no mean outputs of one language: use the baseline 'zero'")
+        cluster = cluster_of(self.setting.make_engine)
+        away = []
+        for group in groups:
+            if cluster is not None and not self._models.is_saved(self._model_key(group[0])):
+                away.append(group)
+            else:
+                self._measure_model(group, work)
+                work.done += len(group)
+        if cluster is not None and away:
+            self._measure_away(cluster, away, work)
+
+    def _measure_away(self, cluster: Cluster, groups: Sequence[Sequence[Cell]], work: "_Measuring") -> None:
+        """Measure the cells of tuned models as tasks of a cluster; finished models are stored as they arrive."""
+        work.show(f"tuning {len(groups)} models on the cluster")
+        jobs = [functools.partial(self._job, group) for group in groups]
+        for place, found in run_jobs(cluster, self.setting.model, jobs):
+            group = groups[place]
+            key = self._model_key(group[0])
+            self._record_tuning(key, found.tuning)
+            for cell, statistics in zip(group, found.statistics, strict=True):
+                if statistics is None:
+                    raise _stopped_early(cell, len(found.tuning.history))
+                self._record(work.keys[cell], statistics)
+            self._models.forget(key)
+            work.done += len(group)
+            work.show(f"{group[0].model_label}: tuned and tested")
+
+    def _job(self, cells: Sequence[Cell]) -> TunedJob:
+        """The cells of one tuned model as a job of a cluster."""
+        tuning = cells[0].tuning
+        assert tuning is not None
+        tests = tuple(self._test(cell) for cell in cells)
+        return TunedJob(cells[0].mask, tuning, self._models.training_set(tuning), self._models.classifier, tests)
+
+    def _test(self, cell: Cell) -> CellTest:
+        """The measurement of a tuned cell, without its model."""
+        judge = self._judge(cell).changed(model=None, tokenizer=None, make_engine=LocalEngine)
+        return CellTest(judge, cell.only, cell.epoch)
+
+    def _measure_model(self, cells: Sequence[Cell], work: "_Measuring") -> None:
         """Measure and store the cells of one tuned model."""
         first = cells[0]
         assert first.tuning is not None
-        if self.means:
-            raise HeadwiseError("a tuned model has no mean outputs of one language: use the baseline 'zero'")
-        key = self._model_key(first)
+        key, show = self._model_key(first), work.within(first)
+        show(0, 0, "starting")
 
         def test(model: Any, epoch: int | None) -> None:
             for cell in cells:
-                if cell.epoch == epoch and not self.journal.count(keys[cell]):
+                if cell.epoch == epoch and not self.journal.count(work.keys[cell]):
                     show(0, 0, f"testing {cell.language}")
-                    self._record(keys[cell], self._statistics(model, cell))
+                    self._record(work.keys[cell], self._statistics(model, cell))
 
         early = {cell.epoch for cell in cells} - {None}
         model = None if early else self._models.load(first.mask, first.tuning, key)
@@ -184,24 +229,21 @@ class Grid:
             self._record_tuning(key, found)
         test(model, None)
         self._models.forget(key)
-        if any(not self.journal.count(keys[cell]) for cell in cells):
-            self._measure_epochs(cells, keys, show)
+        if left := [cell for cell in cells if not self.journal.count(work.keys[cell])]:
+            self._measure_epochs(left, work)
 
-    def _measure_epochs(self, cells: Sequence[Cell], keys: Mapping[Cell, str], show: Advance) -> None:
+    def _measure_epochs(self, left: Sequence[Cell], work: "_Measuring") -> None:
         """Tune again from the start, if epochs to be measured were finished before an interruption."""
-        left = [cell for cell in cells if not self.journal.count(keys[cell])]
         count = len(self.tuning(left[0]).history)
         for cell in left:
             if cell.epoch is not None and cell.epoch > count:
-                raise HeadwiseError(f"{cell.label}: tuning stopped after epoch {count}: set patience to 0")
-        self._measure_tuned(left, keys, show)
+                raise _stopped_early(cell, count)
+        self._measure_model(left, work)
 
     def _statistics(self, model: Any, cell: Cell) -> Array:
         """The statistics of a tuned model on the examples of a cell."""
-        heads = find_heads(model)
-        judge = self._judge(cell).changed(model=model.eval(), heads=heads)
-        [found] = judge.measure([HeadMask.full(heads)], [cell.only or range(len(judge.examples))]).statistics
-        return found
+        test = self._test(cell)
+        return dataclasses.replace(test, judge=test.judge.changed(make_engine=self.setting.make_engine)).measure(model)
 
     def _record(self, key: str, statistics: Array, seconds: float = 0.0) -> None:
         arrays = {"statistics": statistics, "seconds": np.array(seconds)}
@@ -269,6 +311,42 @@ class Grid:
             size = _TOGETHER if group[0].tuning is None else len(group)
             for start in range(0, len(group), size):
                 yield group[start : start + size]
+
+
+@dataclass
+class _Measuring:
+    """Cells that are being measured.
+
+    Attributes:
+        keys: The key of each cell.
+        progress: Called with the number of finished cells, and what is being measured.
+        done: The number of finished cells.
+    """
+
+    keys: Mapping[Cell, str]
+    progress: Advance | None
+    done: int
+
+    def show(self, status: str) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(self.done, len(self.keys), status)
+
+    def within(self, cell: Cell) -> Advance:
+        """A progress function of the model of a cell."""
+        return lambda _done, _total, status: self.show(f"{cell.model_label}: {status}")
+
+
+def _stopped_early(cell: Cell, epochs: int) -> HeadwiseError:
+    return HeadwiseError(f"{cell.label}: tuning stopped after epoch {epochs}: set patience to 0")
+
+
+def _timed(
+    judge: MaskJudge, masks: Sequence[AnyMask], examples: Sequence[Sequence[int]]
+) -> tuple[Sequence[Array], float]:
+    """The statistics of all masks, and the seconds that it took."""
+    start = time.perf_counter()
+    return judge.measure(masks, examples).statistics, time.perf_counter() - start
 
 
 def _stream(key: str) -> str:

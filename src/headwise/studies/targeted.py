@@ -16,13 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.draws import Draws
+from headwise.engine.base import calls_at_once
 from headwise.engine.cost import pass_flops
 from headwise.errors import require_whole
 from headwise.heads import find_heads
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Problem, find_method, score
+from headwise.methods import Budget, Problem, find_method
+from headwise.methods.base import method_steps
 from headwise.pruning.sizes import ModelSizes
-from headwise.runs import Journal, read_run
+from headwise.runs import read_run
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring import RefinementPlan, ScoringPlan, ScoringRun, make_problems
@@ -33,6 +35,7 @@ from headwise.studies.grid import Array, Cell
 from headwise.studies.judge import Judge, check_split
 from headwise.studies.targeted_study import MASKS, LanguageOutcome, Outcome, TargetedStudy, load_targeted
 from headwise.studies.work import GridKind, Work
+from headwise.support.steps import run_together
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,9 @@ def choose_masks(
         shared["zero-shot"] = harmful[plan.source]
     found: dict[str, dict[str, HeadMask]] = {}
     units: dict[str, dict[str, float]] = {}
+    controls = _michel_scores({language: problems[language] for language in harmful}, work)
     for language, mask in harmful.items():
-        michel = michel_scores(problems[language], work.journal)
+        michel = controls[language]
         found[language] = {"targeted": mask, "michel": michel.mask(count=len(scores[language].decided("harmful")))}
         units[language] = {"controls": michel.provenance.units}
     refined = {}
@@ -139,10 +143,15 @@ def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem
     return pooled_mask(pooled, next(iter(scored.scores.values())))
 
 
-def michel_scores(problem: Problem, journal: Journal | None = None) -> HeadScores:
-    """The gradient importance of the players of a problem."""
-    stream = f"michel {problem.language} {problem.data}"
-    return score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
+def _michel_scores(problems: Mapping[str, Problem], work: Work) -> dict[str, HeadScores]:
+    """The gradient importance of the players, by language; on a cluster, several languages at the same time."""
+    tasks = {
+        language: method_steps(
+            find_method("michel"), each, Budget(), journal=work.journal, stream=f"michel {language} {each.data}"
+        )
+        for language, each in problems.items()
+    }
+    return {language: run.scores for language, run in run_together(tasks, calls_at_once(work.setting.make_engine))}
 
 
 def cells(plan: TargetedPlan, work: Work, prepared: Prepared) -> list[Cell]:

@@ -89,25 +89,19 @@ class TunedModels:
 
     def load(self, mask: AnyMask | None, tuning: CellTuning, key: str) -> Any | None:
         """A model that was kept by `save`; None if it was not."""
-        path = None if self.folder is None else self.folder / MODELS / key / _WEIGHTS
-        if path is None or not path.is_file():
+        if self.folder is None or not self.is_saved(key):
             return None
         model = self.start(mask, tuning)
-        model.load_state_dict(load_file(path), strict=False)
+        model.load_state_dict(load_file(self.folder / MODELS / key / _WEIGHTS), strict=False)
         return model
 
     def start(self, mask: AnyMask | None, tuning: CellTuning) -> Any:
-        """A copy of the model without the masked heads, before tuning. Frozen embeddings are shared, not copied."""
-        shared = {}
-        if tuning.settings.freeze_embeddings:
-            embeddings = base_model(self.setting.model).get_input_embeddings().parameters()
-            shared = {id(each): nn.Parameter(each.data, requires_grad=False) for each in embeddings}
-        model = copy.deepcopy(self.setting.model, shared)
-        if self.classifier is not None:
-            self.classifier.reset(model, tuning.settings.seed)
-        if mask is None or (isinstance(mask, HeadMask) and not mask.off):
-            return model
-        return shrink(model, mask, inplace=True)
+        """A copy of the model without the masked heads, before tuning; see `pruned_copy`."""
+        return pruned_copy(self.setting.model, mask, tuning, self.classifier)
+
+    def is_saved(self, key: str) -> bool:
+        """Whether a model was kept by `save`."""
+        return self.folder is not None and (self.folder / MODELS / key / _WEIGHTS).is_file()
 
     def training_set(self, tuning: CellTuning) -> TrainingSet:
         """The encoded examples of a tuning; each example is encoded once."""
@@ -141,6 +135,20 @@ class TunedModels:
             count = len(self.setting.dataset.examples(code, "train"))
             found += [(code, number) for number in share_places(count, share, tuning.settings.seed)]
         return found
+
+
+def pruned_copy(model: Any, mask: AnyMask | None, tuning: CellTuning, classifier: NewClassifier | None) -> Any:
+    """A copy of a model without the masked heads, before tuning. Frozen embeddings are shared, not copied."""
+    shared = {}
+    if tuning.settings.freeze_embeddings:
+        embeddings = base_model(model).get_input_embeddings().parameters()
+        shared = {id(each): nn.Parameter(each.data, requires_grad=False) for each in embeddings}
+    found = copy.deepcopy(model, shared)
+    if classifier is not None:
+        classifier.reset(found, tuning.settings.seed)
+    if mask is None or (isinstance(mask, HeadMask) and not mask.off):
+        return found
+    return shrink(found, mask, inplace=True)
 
 
 def _place(tuning: CellTuning) -> tuple[object, ...]:
