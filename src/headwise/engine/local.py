@@ -31,7 +31,7 @@ from headwise.games.generation import GenerationGame
 from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
-from headwise.tasks.encoding import Batch
+from headwise.tasks.encoding import Batch, check_vocabulary
 
 
 class NotFiniteError(HeadwiseError):
@@ -90,7 +90,8 @@ class LocalEngine:
         baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
 
     Raises:
-        HeadwiseError: The baseline belongs to another model, or a player is a layer, which has no mean output.
+        HeadwiseError: The baseline belongs to another model, a player is a layer, which has no mean output, or the
+            model has no embedding for a token.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class LocalEngine:
         self.players = players_of(self.heads) if players is None else players
         self.settings = settings or EngineSettings()
         self.baseline = baseline
+        check_vocabulary(model, examples.encoded)
         if baseline is not None:
             baseline.check(self.heads)
             for kind in self.players.owners:

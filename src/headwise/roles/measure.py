@@ -136,7 +136,8 @@ def measure_language(
     """
     found = RolePass(model, heads, corpus, settings)
     for kept in journal.rounds(stream) if journal is not None else ():
-        found.absorb(kept.arrays)
+        with kept.replaying() as known:
+            found.absorb(known)
     while not found.done:
         first, arrays = found.sums.count, found.draw()
         if journal is not None:

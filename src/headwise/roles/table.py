@@ -174,7 +174,11 @@ class HeadRoles(Mapping[str, LanguageRoles]):
         Raises:
             HeadwiseError: There is no such file, or it has another content.
         """
-        return cls._from_dict(read_json(path, FORMAT, VERSION))
+        data = read_json(path, FORMAT, VERSION)
+        try:
+            return cls._from_dict(data)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise HeadwiseError(f"{path}: not a complete table of roles: {error!r}") from None
 
     def _to_dict(self) -> dict[str, Any]:
         languages = {
