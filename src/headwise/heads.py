@@ -311,8 +311,8 @@ def hash_weights(model: nn.Module) -> str | None:
 def hash_all_weights(model: nn.Module) -> str | None:
     """Hash of all bits of all weights; None for a model without weights.
 
-    `hash_weights` is faster and does not depend on the type of the weights, but does not see a change of single numbers.
-    Runs store both. It takes about a second per gigabyte.
+    `hash_weights` is faster and does not depend on the type of the weights, but does not see changes of single numbers.
+    Runs store both. This one takes about a second per gigabyte.
 
     Example:
         >>> layer = nn.Linear(2, 2)

@@ -33,11 +33,13 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
     def check(file: Any) -> None:
         nonlocal count
         count += 1
+        message = ""
         with limited():
             try:
                 read(file)
             except HeadwiseError as error:
-                assert "\n" not in str(error), "a message is one line"
+                message = str(error)
+        assert "\n" not in message, "a message is one line"
 
     number = start * 1_000_000
     while number == start * 1_000_000 or time.monotonic() < deadline:

@@ -68,7 +68,14 @@ TREE = b"""# sent_id = s1
 """
 MASSIVE = {"id": "1", "locale": "en-US", "partition": "dev", "intent": "alarm_set", "utt": "wake me at nine am"}
 MASSIVE["annot_utt"] = "wake me at [time : nine am]"
-CHOICE = {"context": "Two and two are", "choices": ["four", "five"], "answer": 0, "language": "de", "separator": " "}
+CHOICE = {
+    "context": "Two and two are",
+    "choices": ["four", "five"],
+    "answer": 0,
+    "language": "de",
+    "separator": " ",
+    "split": "dev",
+}
 HUB = b"""dataset: facebook/xnli
 revision: main
 task: nli
@@ -81,7 +88,7 @@ note: a note
 """
 FORMATS = {
     "conllu": Format("de.conllu", TREE, treebank),
-    "own conllu": Format("de.conllu", TREE, own("pos")),
+    "own conllu": Format("de.dev.conllu", TREE, own("pos")),
     "conllu, packed": Format("de.conllu.gz", gzip.compress(TREE), treebank),
     "massive": Format("en-US.jsonl", lines([MASSIVE] * 2), lambda path: read_massive(path, "dev"), changed_lines),
     "xnli": Format(
@@ -92,23 +99,23 @@ FORMATS = {
     "paws-x": Format("dev.tsv", b"id\tsentence1\tsentence2\tlabel\n1\tA b\tB a\t1\n", read_paws_x),
     "parallel": Format("en-de.tsv", b"Tom laughed.\tTom lachte.\nGo.\tGeh.\n", read_parallel),
     "aligned": Format("flores200.de.txt", b"One.\nTwo.\n", lambda path: read_aligned(path, path)),
-    "atis": Format(
-        "dev_EN.tsv", b"id\tutterance\tslot_labels\tintent\n1\tto rome\tO B-city\tflight\n", read_atis
-    ),
+    "atis": Format("dev_EN.tsv", b"id\tutterance\tslot_labels\tintent\n1\tto rome\tO B-city\tflight\n", read_atis),
     "universal ner": Format("de-ud-dev.iob2", b"# sent_id = a\n1\tRome\tB-LOC\t-\t-\n2\tx\tO\t-\t-\n", read_uner),
-    "columns": Format("a.conll", b"Rome\tB-LOC\nfell\tO\n\nTom\tI-PER\n", lambda path: read_columns(path, CONLL_LABELS)),
+    "columns": Format(
+        "a.conll", b"Rome\tB-LOC\nfell\tO\n\nTom\tI-PER\n", lambda path: read_columns(path, CONLL_LABELS)
+    ),
     "tagged": Format("a.conll", b"-DOCSTART- -X- O O\n\nRome NNP B-NP B-LOC\n", lambda path: list(read_tagged(path))),
     "hub declaration": Format("mine.yaml", HUB, lambda path: tasks_on_hub(str(path))),
     "csv": Format("own.csv", as_table(make_rows("classification"), ",").encode(), own(None)),
     "tsv of words": Format("own.tsv", as_table(make_rows("ner"), "\t").encode(), own("ner")),
-    "json": Format("own.json", json.dumps(make_rows("nli")[:4]).encode(), own("nli"), changed_json),
-    "json of words": Format("own.json", json.dumps(make_rows("slots")[:4]).encode(), own("slots"), changed_json),
-    "json lines": Format("own.jsonl", lines(make_rows("translation")[:4]), own(None), changed_lines),
+    "json": Format("own.json", json.dumps(make_rows("nli")).encode(), own("nli"), changed_json),
+    "json of words": Format("own.json", json.dumps(make_rows("slots")).encode(), own("slots"), changed_json),
+    "json lines": Format("own.jsonl", lines(make_rows("translation")), own(None), changed_lines),
     "choices": Format("own.jsonl", lines([CHOICE] * 2), own("choice"), changed_lines),
     "choices in csv": Format(
-        "own.csv", b'context,choices,answer,language\nTwo,"[""a"", ""b""]",1,de\n', own("choice")
+        "own.csv", b'context,choices,answer,language,split\nTwo,"[""a"", ""b""]",1,de,dev\n', own("choice")
     ),
-    "text": Format("de.txt", b"one\ntwo\nthree\n", own(None)),
+    "text": Format("de.dev.txt", b"one\ntwo\nthree\n", own(None)),
 }
 
 

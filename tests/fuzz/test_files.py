@@ -15,10 +15,8 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import save
-from transformers import BertForTokenClassification, PreTrainedTokenizerFast
 
-from headwise import HeadMask, HeadScores, HeadwiseError, LanguageMasks, find_heads, load_pruned, save_pruned, shrink
-from headwise.data.examples import UPOS
+from headwise import HeadMask, HeadScores, LanguageMasks, find_heads, load_pruned, save_pruned, shrink
 from headwise.means import MeanOutputs
 from headwise.methods import Budget
 from headwise.methods.base import run_method
@@ -115,39 +113,61 @@ def load_journal(folder: Path) -> None:
 
 MODEL: Any = BY_NAME["bert"].build()
 CONFIG: dict[str, Any] = {}
+
+
+def adapter(folder: Path) -> Any:
+    return find_adapter(folder / "adapter")
+
+
+def pruned(folder: Path) -> Any:
+    return load_pruned(folder / "pruned")
+
+
+def report(folder: Path) -> Any:
+    return report_of(folder / "run")
+
+
+def tokenizer(folder: Path) -> Any:
+    return load_tokenizer(folder / "model")
+
+
 READERS = {
     "mask": Reader("mask.json", lambda folder: shown(HeadMask.load(folder / "mask.json")), changed_json),
     "soft mask": Reader("soft.json", load_soft, changed_json),
     "masks of languages": Reader("languages.json", load_languages, changed_json),
     "scores": Reader("run/scores/en.json", load_scores, changed_json),
-    "report of scores": Reader("run/scores/en.json", lambda folder: report_of(folder / "run"), changed_json),
-    "report of a config": Reader("run/config.yaml", lambda folder: report_of(folder / "run"), changed_yaml),
-    "table of scores": Reader("run/scores.parquet", lambda folder: load_table(folder / "run/scores.parquet"), changed_bytes),
+    "report of scores": Reader("run/scores/en.json", report, changed_json),
+    "report of a config": Reader("run/config.yaml", report, changed_yaml),
+    "table of scores": Reader(
+        "run/scores.parquet", lambda folder: load_table(folder / "run/scores.parquet"), changed_bytes
+    ),
     "config of a run": Reader("run/config.yaml", lambda folder: plan_of(folder / "run"), changed_yaml),
     "resumed run": Reader("run/config.yaml", resume, changed_yaml),
     "list of runs": Reader("run/config.yaml", list_runs, changed_yaml),
     "journal": Reader("run/journal.sqlite", load_journal, changed_bytes),
     "plan": Reader("plan.yaml", lambda folder: find_plan(str(folder / "plan.yaml")), changed_yaml),
-    "means": Reader("means.safetensors", lambda folder: MeanOutputs.load(folder / "means.safetensors"), changed_safetensors),
+    "means": Reader(
+        "means.safetensors", lambda folder: MeanOutputs.load(folder / "means.safetensors"), changed_safetensors
+    ),
     "roles": Reader("roles.json", load_roles, changed_json),
-    "state of tuning": Reader("state/state.json", lambda folder: read_state(folder / "state", {"model": "x"}), changed_json),
-    "manifest": Reader("pruned/headwise.json", lambda folder: load_pruned(folder / "pruned"), changed_json),
-    "config of a pruned model": Reader("pruned/config.json", lambda folder: load_pruned(folder / "pruned"), changed_json),
-    "generation config": Reader("writer/generation_config.json", lambda folder: load_pruned(folder / "writer"), changed_json),
+    "state of tuning": Reader(
+        "state/state.json", lambda folder: read_state(folder / "state", {"model": "x"}), changed_json
+    ),
+    "manifest": Reader("pruned/headwise.json", pruned, changed_json),
+    "config of a pruned model": Reader("pruned/config.json", pruned, changed_json),
     "pruned weights": Reader(
         "pruned/pruned.safetensors", lambda folder: load_pruned(folder / "pruned", verify=False), changed_safetensors
     ),
+    "generation config": Reader(
+        "writer/generation_config.json", lambda folder: load_pruned(folder / "writer"), changed_json
+    ),
     "config of a model": Reader("model/config.json", lambda folder: load_model(folder / "model"), changed_json),
-    "tokenizer": Reader("model/tokenizer.json", lambda folder: load_tokenizer(folder / "model"), changed_json),
-    "config of a tokenizer": Reader(
-        "model/tokenizer_config.json", lambda folder: load_tokenizer(folder / "model"), changed_json
-    ),
-    "config of an adapter": Reader("adapter/adapter_config.json", lambda folder: find_adapter(folder / "adapter"), changed_json),
-    "labels beside an adapter": Reader("adapter/config.json", lambda folder: find_adapter(folder / "adapter"), changed_json),
-    "weights of an adapter": Reader(
-        "adapter/adapter_model.safetensors", lambda folder: find_adapter(folder / "adapter"), changed_safetensors
-    ),
-}  # fmt: skip
+    "tokenizer": Reader("model/tokenizer.json", tokenizer, changed_json),
+    "config of a tokenizer": Reader("model/tokenizer_config.json", tokenizer, changed_json),
+    "config of an adapter": Reader("adapter/adapter_config.json", adapter, changed_json),
+    "labels beside an adapter": Reader("adapter/config.json", adapter, changed_json),
+    "weights of an adapter": Reader("adapter/adapter_model.safetensors", adapter, changed_safetensors),
+}
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +182,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headwise.scoring.run.find_method", lambda name, **options: Dawdler(**options))
         run_scoring(plan, folder / "run")
-    CONFIG.update(read_config(folder / "run"))
-    (folder / "run/config.yaml").write_text(yaml.safe_dump({**CONFIG, "method": "permutation", "options": {}}))
+    CONFIG.update({**read_config(folder / "run"), "method": "permutation", "options": {}})
+    (folder / "run/config.yaml").write_text(yaml.safe_dump(CONFIG))
     plan_text = {"study": "targeted", "model": "m", "task": "pos", "data": "d", "budget": 10, "languages": ["en"]}
     (folder / "plan.yaml").write_text(yaml.safe_dump(plan_text))
     problems, _ = make_problems(plan_in(folder, baseline="mean"))
@@ -218,9 +238,7 @@ def test_any_assignment_is_read_or_refused(fuzz_seconds: float, fuzz_seed: int) 
     assert fuzz(lambda text: read_assignment(f"budget={text}"), change, fuzz_seconds, fuzz_seed) > 0
 
 
-def test_any_round_is_replayed_or_refused(
-    original: Path, tmp_path: Path, fuzz_seconds: float, fuzz_seed: int
-) -> None:
+def test_any_round_is_replayed_or_refused(original: Path, tmp_path: Path, fuzz_seconds: float, fuzz_seed: int) -> None:
     problem = make_problems(plan_in(original))[0]["en"]
     folder = tmp_path / "run"
     with open_run(folder, {"seed": 0}) as run:
@@ -230,10 +248,13 @@ def test_any_round_is_replayed_or_refused(
     array = arrays.arrays(st.sampled_from([np.float64, np.int8, np.bool_, np.float16]), shapes)
     wrong = st.dictionaries(st.sampled_from([*recorded, "x"]), array, min_size=1)
     blob = wrong.map(lambda found: save({**recorded, **found}))
-    fewer = st.sampled_from(list(recorded)).map(lambda name: save({key: recorded[key] for key in recorded if key != name}))
-    simple = st.sampled_from([each for each in VALUES if not isinstance(each, list | dict) and each not in (10**30, 10**400, 2**63)])  # fmt: skip
+    less = st.sampled_from(list(recorded))
+    fewer = less.map(lambda name: save({key: array for key, array in recorded.items() if key != name}))
+    simple = [each for each in VALUES if isinstance(each, str | float | None) or each in (0, 1, -1, 2)]
     change = st.tuples(st.just("arrays"), st.one_of(blob, fewer, st.binary(max_size=60), changed_bytes(save(recorded))))
-    other = st.tuples(st.sampled_from(["seed", "stream", "number", "first_draw", "draws", "arrays"]), simple)
+    other = st.tuples(
+        st.sampled_from(["seed", "stream", "number", "first_draw", "draws", "arrays"]), st.sampled_from(simple)
+    )
 
     def read(found: tuple[str, Any]) -> None:
         column, value = found

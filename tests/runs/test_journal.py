@@ -277,7 +277,7 @@ def test_a_round_that_lacks_a_field_is_named(tmp_path: Path) -> None:
     [
         ({"number": 5}, "round 1 of 'fr' is missing"),
         ({"number": "one"}, "round 1 of 'fr' is missing"),
-        ({"seed": "seven"}, "round 0 of 'fr' is missing"),
+        ({"seed": "seven"}, "round 1 of 'fr' is missing"),
         ({"draws": "many"}, "the draws of round 1 of 'fr' are not counts"),
         ({"first_draw": -1}, "the draws of round 1 of 'fr' are not counts"),
         ({"checksum": "right"}, "the checksum of round 1 of 'fr' is wrong"),

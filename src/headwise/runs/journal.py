@@ -292,9 +292,9 @@ def _explaining(path: Path) -> Iterator[None]:
                 f"{path}: the disk is full: free some space and resume; earlier rounds are kept"
             ) from None
         if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _damaged(path, str(error)) from None
+            raise _damaged(path, _reason(error)) from None
         raise HeadwiseError(
-            f"{path}: cannot be used: {error}: correct that and resume; earlier rounds are kept"
+            f"{path}: cannot be used: {_reason(error)}: correct that and resume; earlier rounds are kept"
         ) from None
 
 
@@ -330,4 +330,7 @@ def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:
         if sum(each.file_size for each in archive.infolist()) > len(packed):
             raise ValueError("its contents are larger than itself")
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        return dict(arrays)
+        found = dict(arrays)
+    if not all(isinstance(array, np.ndarray) for array in found.values()):  # numpy returns other members as bytes
+        raise ValueError("it has other files than arrays")
+    return found

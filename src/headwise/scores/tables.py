@@ -72,7 +72,7 @@ def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
     except FileNotFoundError:
         raise HeadwiseError(f"{path}: no such file") from None
     except OSError as error:
-        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
+        raise HeadwiseError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
     except (arrow.ArrowException, KeyError, TypeError, ValueError, RecursionError):
         raise HeadwiseError(f"{path}: not a table of scores: read one that headwise wrote") from None
     if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
