@@ -272,6 +272,14 @@ def test_a_round_that_lacks_a_field_is_named(tmp_path: Path) -> None:
             np.zeros(3) + arrays["sum"]
 
 
+def test_arrays_of_other_dimensions_are_named(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}) as run:
+        run.journal.record("fr", 0, {"sum": np.ones(4)}, 0, 10)
+        run.journal.record("fr", 1, {"sum": np.ones((4, 1))}, 10, 10)
+    with pytest.raises(HeadwiseError, match="'sum' of round 1 of 'fr' has other dimensions than before"):
+        sums(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from headwise.errors import HeadwiseError
-from headwise.support.typed import check_fields, check_type, read_yaml
+from headwise.support.typed import check_fields, check_type, read_assignment, read_yaml
 
 
 @dataclass
@@ -96,6 +96,12 @@ def test_files_that_hold_no_fields_are_named(tmp_path: Path) -> None:
             read_yaml(path)
     with pytest.raises(FileNotFoundError):
         read_yaml(tmp_path / "nothing.yaml")
+
+
+def test_an_assignment_with_line_breaks_is_named_in_one_line() -> None:
+    with pytest.raises(HeadwiseError, match="^budget=…, line 2: not YAML") as error:
+        read_assignment("budget=\n\t")
+    assert "\n" not in str(error.value)
 
 
 def test_neither_yaml_nor_msgspec_is_imported_before_it_is_needed() -> None:
