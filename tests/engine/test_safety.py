@@ -115,21 +115,20 @@ def test_a_budget_below_one_round_spends_nothing(method: str) -> None:
     options = {"units": 1.0} if method_class(method).needs_units else {}
     try:
         found = run_method(find_method(method, **options), problem, Budget(0.25), seed=1)
-    except HeadwiseError as error:  # some methods need whole heads as players, or say that the budget is too small
-        assert "\n" not in str(error)
+    except HeadwiseError:  # some methods need whole heads as players, or say that the budget is too small
         return
     assert found.units <= 0.25
     assert len(found.scores.players) == len(problem.players)
     assert not found.scores.decided("harmful")
 
 
-LIMITS = (0, 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, -1, -(2**63), 10**30)
+LIMITS = (0, 2**32 - 1, 2**63, -1, 10**30)
 
 
 def test_any_whole_number_is_a_seed() -> None:
-    problem, method = tiny_problem("xlm-roberta"), find_method("permutation")
-    found = [run_method(method, problem, Budget(40), seed).scores for seed in LIMITS]
-    again = [run_method(method, problem, Budget(40), seed).scores for seed in LIMITS]
+    problem, method = tiny_problem("xlm-roberta"), find_method("permutation", walks=1)
+    found = [run_method(method, problem, Budget(20), seed).scores for seed in LIMITS]
+    again = [run_method(method, problem, Budget(20), seed).scores for seed in LIMITS]
     assert found == again
     assert len({each.value for each in found}) == len(LIMITS), "every seed has draws of its own"
 

@@ -17,7 +17,7 @@ from headwise.runs import open_run
 from headwise.scoring import ScoringPlan, Setting, load_setting
 from headwise.studies.grid import Cell, CellTuning, Grid
 from headwise.studies.parts import Part
-from headwise.studies.tuned import STATES
+from headwise.studies.tuned import MODELS, STATES
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
 from headwise.tuning.untuned import load_untuned
@@ -231,7 +231,7 @@ def test_damaged_weights_of_a_kept_model_are_tuned_again(setting: Setting, tmp_p
     folder = tmp_path / "run"
     with open_run(folder, {"seed": 0}) as run:
         first = Grid(setting, run.journal, folder).tuned_setting(TUNING)
-        [file] = (folder / "models").glob("*/*.safetensors")
+        [file] = (folder / MODELS).glob("*/*.safetensors")
         if damage == "cut":
             file.write_bytes(file.read_bytes()[:100])
         else:

@@ -207,6 +207,8 @@ class HeadRoles(Mapping[str, LanguageRoles]):
                 )
                 for name in _ARRAYS
             }
+            if not np.isfinite(arrays["count"]).all():
+                raise ValueError("a count is not a number")
             arrays["count"] = arrays["count"].astype(np.int64)
             units = float(each["units"])
             languages[language] = LanguageRoles(
