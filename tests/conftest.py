@@ -10,6 +10,11 @@ import torch
 from tests.families import CASES, Case
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz-seconds", default="1", help="seconds for each reader in tests/fuzz (marked slow)")
+    parser.addoption("--fuzz-seed", default="0", help="seed of the files that tests/fuzz makes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
 

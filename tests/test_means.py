@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from headwise import HeadwiseError, LanguageMasks, find_heads, gated, shrink
@@ -193,6 +194,23 @@ def test_layers_have_no_mean() -> None:
     means = means_of(case, model)
     with pytest.raises(HeadwiseError, match="no mean output"), gated(model, torch.ones(3), "layers", baseline=means):
         pass
+
+
+@pytest.mark.parametrize(
+    ("about", "values", "said"),
+    [
+        ("[" * 5000, {}, "cannot be read"),
+        ('{"format": "headwise-means", "version": 1, "language": 3}', {}, "'language' must be text or null"),
+        ('{"format": "headwise-means", "version": 1}', {"encoder.0": torch.ones(2, 2)}, "not a list of real numbers"),
+        ('{"format": "headwise-means", "version": 1}', {"encoder.0": torch.ones(2).int()}, "not a list of real"),
+        ('{"format": "headwise-means", "version": 1, "heads": 5}', {}, "'heads'"),
+    ],
+)
+def test_means_of_wrong_types_are_named(tmp_path: Path, about: str, values: dict[str, torch.Tensor], said: str) -> None:
+    path = tmp_path / "means.safetensors"
+    save_file(values, path, metadata={"headwise": about})
+    with pytest.raises(HeadwiseError, match=rf"means\.safetensors: .*{said}"):
+        MeanOutputs.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", b"\x10\0\0\0\0\0\0\0{}              "])

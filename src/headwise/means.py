@@ -116,12 +116,17 @@ class MeanOutputs:
             with safe_open(os.fspath(path), "pt") as file:
                 about: Any = json.loads((file.metadata() or {}).get("headwise", "null"))
                 values = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
-        except (OSError, SafetensorError, ValueError) as error:
+        except (OSError, SafetensorError, ValueError, RecursionError) as error:
             raise HeadwiseError(f"{path}: cannot be read as mean outputs: {error}") from None
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise HeadwiseError(f"{path}: has no mean outputs: give a file written by headwise.mean_outputs")
         if about.get("version") != _VERSION:
             raise HeadwiseError(f"{path}: version {about.get('version')!r} is not known: update headwise")
+        for field in ("fingerprint", "language"):
+            if not isinstance(about.get(field), str | None):
+                raise HeadwiseError(f"{path}: {field!r} must be text or null, not {about[field]!r}")
+        if wrong := [name for name, each in values.items() if not each.is_floating_point() or each.dim() != 1]:
+            raise HeadwiseError(f"{path}: {wrong[0]!r} is not a list of real numbers, so it is no mean output")
         players = ungroup_players(about.get("heads"), f"{path}: 'heads'", counts=False)
         return cls(values, players, str(about.get("model") or ""), about.get("fingerprint"), about.get("language"))
 

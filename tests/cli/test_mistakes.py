@@ -1,8 +1,12 @@
 """Wrong uses of the command line: one sentence, the right exit code, nothing written, no traceback."""
 
+import contextlib
 import gzip
 import json
+import re
 import shutil
+import sqlite3
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -233,6 +237,28 @@ def write_massive(world: World, **fields: Any) -> None:
     world.write("data/massive/sw-KE.jsonl", json.dumps(row) + "\n")
 
 
+def extend_vocabulary(world: World) -> None:
+    """Give a word a number that the model does not have."""
+    data = json.loads((world.here / TOKENIZER).read_text())
+    data["model"]["vocab"]["cat"] = 70
+    world.write(TOKENIZER, json.dumps(data))
+
+
+def tamper_text(run: Path) -> None:
+    """Replace the arrays of a round by text with the right checksum."""
+    with contextlib.closing(sqlite3.connect(run / "journal.sqlite")) as journal, journal:
+        journal.execute("UPDATE rounds SET arrays = 'x', checksum = ? WHERE number = 0", (zlib.crc32(b"x"),))
+
+
+def budget_in_words(world: World) -> None:
+    text = (world.run / "config.yaml").read_text()
+    world.write("run/config.yaml", re.sub(r"(?m)^budget: .*$", "budget: many", text))
+
+
+def number_in_base_60(world: World) -> None:
+    world.write("run/config.yaml", "model: 1" + ":1" * 100_000)
+
+
 TOKENIZER, TREEBANK = "model/tokenizer.json", "data/ud/en_toy-ud-dev.conllu"
 FILES: dict[str, tuple[Command, str]] = {
     "no config of the model": (after(lambda w: (w.model / "config.json").unlink(), SCORE), "model"),
@@ -259,6 +285,10 @@ FILES: dict[str, tuple[Command, str]] = {
         after(lambda w: w.write("model/tokenizer_config.json", '{"pad_token": 7}'), SCORE), "token"),
     "vocabulary smaller than the tokenizer's": (
         configured(vocab_size=3), ""),
+    "tokenizer with more tokens than the model": (
+        after(extend_vocabulary, SCORE), "has a token 70, but the model has 50 tokens"),
+    "tokenizer with more tokens than the model to tune": (
+        after(extend_vocabulary, TUNE), "has a token 70, but the model has 50 tokens"),
     "adapter of a wrong type": (
         after(lambda w: w.write("model/adapter_config.json", '{"base_model_name_or_path": 3}'), SCORE), "adapter"),
     "all heads cut out": (
@@ -301,6 +331,10 @@ FILES: dict[str, tuple[Command, str]] = {
     "config of a run with a wrong type": (
         after(lambda w: w.write("run/config.yaml", "model: 3\ntask: pos\ndata: x\n"), lambda w: ("report", w.run)),
         "'model' must be text"),
+    "config of a run with a budget in words": (
+        after(budget_in_words, lambda w: ("report", w.run)), "'budget' must be a number, not 'many'"),
+    "config of a run with a number without end": (
+        after(number_in_base_60, lambda w: ("report", w.run)), "a number of more than 100 characters"),
     "config of a run with aliases": (
         after(lambda w: w.write("run/config.yaml", "model: &x [1]\ntask: *x\n"), lambda w: ("report", w.run)), "alias"),
     "journal that is none": (
@@ -311,6 +345,11 @@ FILES: dict[str, tuple[Command, str]] = {
     "output through a loop of links": (
         after(lambda w: (w.here / "loop").symlink_to(w.here / "loop"),
               lambda w: (*PRUNE(w)[:6], "--out", w.here / "loop")), "loop"),
+    "journal with a text in place of arrays": (
+        after(lambda w: tamper_text(w.run), lambda w: (*w.scoring, "--languages", "en,sw", "--method", "permutation",
+              "--out", w.run)), "is not binary"),
+    "pruned model that is tied to a list": (
+        after(lambda w: cut_all_heads(w, tied={"a": [1]}), lambda w: ("heads", w.here / "none")), "headwise.json"),
     "pruned model with a manifest of a wrong type": (
         after(lambda w: cut_all_heads(w, tied=[1]), lambda w: ("heads", w.here / "none")), "headwise.json"),
 }  # fmt: skip

@@ -398,6 +398,16 @@ def test_choices_in_csv_are_a_json_list_or_columns(tmp_path: Path, text: str) ->
         ),
         (
             "choice",
+            f"context,choice1,choice2,answer\nw5,a,b,{'9' * 5000}\n",
+            "line 2: the answer must be the number of a choice, counted from 0 to 1",
+        ),
+        (
+            "choice",
+            f"context,choices,answer\nw5,{'[' * 5000},0\n",
+            "line 2: the choices must be a list of at least two texts",
+        ),
+        (
+            "choice",
             "context,answer\nw5,0\n",
             "requires context, choices, answer (or context, choice1, choice2, …, answer)",
         ),

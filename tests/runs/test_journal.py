@@ -2,12 +2,15 @@
 
 import contextlib
 import io
+import pickle
 import random
 import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import pytest
 
 from headwise import HeadwiseError
 from headwise.runs import Run, open_run, read_run
-from tests.runs.writers import WORKER, contents, damage, fill, finish, kill, start, sums
+from tests.runs.writers import WORKER, contents, damage, fill, finish, kill, start, sums, tamper
 
 
 def test_a_run_killed_twenty_times_ends_as_one_never_killed(tmp_path: Path) -> None:
@@ -194,3 +197,127 @@ def test_a_journal_of_version_1_is_read_and_continued(tmp_path: Path) -> None:
     with read_run(tmp_path) as run:
         assert next(iter(run.journal.rounds("en"))).arrays == {}
         assert next(iter(run.journal.rounds("fr"))).arrays["units"].shape == ()
+
+
+class Bomb:
+    """An object that leaves a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def archive(**members: bytes) -> bytes:
+    """A .npz file with any contents, compressed."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return packed.getvalue()
+
+
+def plain(array: Any, allow_pickle: bool = False) -> bytes:
+    """A .npy file."""
+    packed = io.BytesIO()
+    np.save(packed, array, allow_pickle=allow_pickle)
+    return packed.getvalue()
+
+
+HUGE = plain(np.zeros(1)).replace(b"(1,)", b"(9999999999999,)".ljust(4))
+HEADER = b'{"sum": {"dtype": "F64", "shape": [9], "data_offsets": [0, 72]}}'
+#: Blobs that are no arrays, each with the right checksum.
+BLOBS: dict[str, Any] = {
+    "text": "sum",
+    "empty": b"",
+    "a number": 7,
+    "half of a header": HEADER[:20],
+    "a header without data": len(HEADER).to_bytes(8, "little") + HEADER,
+    "an array of no archive": plain(np.ones(3)),
+    "an archive of text": archive(sum=b"one"),
+    "an archive of a huge array": archive(sum=HUGE),
+    "an archive that unpacks to much more": archive(sum=plain(np.zeros(1_000_000))),
+}
+
+
+@pytest.mark.parametrize("name", BLOBS)
+def test_a_blob_without_arrays_is_named_though_its_checksum_is_right(tmp_path: Path, name: str) -> None:
+    fill(tmp_path)
+    tamper(tmp_path, arrays=BLOBS[name])
+    with pytest.raises(HeadwiseError, match=r"journal\.sqlite: damaged, .*round 1 of 'fr'.*: restore it") as error:
+        sums(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrap", [lambda blob: blob, lambda blob: archive(sum=blob)])
+def test_pickles_are_not_executed(tmp_path: Path, wrap: Callable[[bytes], bytes]) -> None:
+    fill(tmp_path)
+    for blob in (pickle.dumps(Bomb(tmp_path / "boom")), plain(np.array([Bomb(tmp_path / "boom")]), allow_pickle=True)):
+        tamper(tmp_path, arrays=wrap(blob))
+        with pytest.raises(HeadwiseError, match="round 1 of 'fr' contains no arrays"):
+            sums(tmp_path)
+    assert not (tmp_path / "boom").exists()
+
+
+def test_a_round_that_lacks_a_field_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with read_run(tmp_path) as run:
+        found = next(run.journal.rounds("fr"))
+        with pytest.raises(HeadwiseError, match=r"journal\.sqlite: round 0 of 'fr': it has no field 'units'"):
+            found.arrays["units"]
+        assert found.arrays.get("units") is None
+        message = r"round 0 of 'fr': its arrays do not fit the run \(operands could not .*: restore it"
+        with pytest.raises(HeadwiseError, match=message), found.replaying() as arrays:
+            np.zeros(3) + arrays["sum"]
+
+
+def test_arrays_of_other_dimensions_are_named(tmp_path: Path) -> None:
+    with open_run(tmp_path, {"seed": 7}) as run:
+        run.journal.record("fr", 0, {"sum": np.ones(4)}, 0, 10)
+        run.journal.record("fr", 1, {"sum": np.ones((4, 1))}, 10, 10)
+    with pytest.raises(HeadwiseError, match="'sum' of round 1 of 'fr' has other dimensions than before"):
+        sums(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"number": 5}, "round 1 of 'fr' is missing"),
+        ({"number": "one"}, "round 1 of 'fr' is missing"),
+        ({"seed": "seven"}, "round 1 of 'fr' is missing"),
+        ({"draws": "many"}, "the draws of round 1 of 'fr' are not counts"),
+        ({"first_draw": -1}, "the draws of round 1 of 'fr' are not counts"),
+        ({"checksum": "right"}, "the checksum of round 1 of 'fr' is wrong"),
+    ],
+)
+def test_rows_that_were_changed_by_hand_are_named(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
+    fill(tmp_path)
+    tamper(tmp_path, **columns)
+    with pytest.raises(HeadwiseError, match=said):
+        sums(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE rounds",
+        "ALTER TABLE rounds RENAME TO others",
+        "ALTER TABLE rounds DROP COLUMN checksum",
+        "CREATE TRIGGER more AFTER INSERT ON rounds BEGIN DELETE FROM rounds; END",
+    ],
+)
+def test_other_tables_are_no_journal(tmp_path: Path, change: str) -> None:
+    fill(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal:
+        journal.execute(change)
+    for use in (fill, sums):
+        with pytest.raises(HeadwiseError, match="its tables are not those of a journal"):
+            use(tmp_path)
+
+
+def test_a_stream_without_a_name_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    tamper(tmp_path, stream=b"\x00\xff")
+    with read_run(tmp_path) as run, pytest.raises(HeadwiseError, match="the name of a stream is not text"):
+        run.journal.streams()

@@ -217,6 +217,24 @@ def test_a_file_that_is_no_table_of_scores_is_named(tmp_path: Path) -> None:
         load_table(path)
 
 
+@pytest.mark.parametrize("about", [b"[" * 5000, b"3", b'{"a": ' * 3000, b"null", b"[1]"])
+def test_a_table_that_is_described_in_another_way_is_named(tmp_path: Path, about: bytes) -> None:
+    path = tmp_path / "scores.parquet"
+    save_table([SCORES], path)
+    parquet.write_table(parquet.read_table(path).replace_schema_metadata({b"headwise": about}), path)
+    with pytest.raises(HeadwiseError, match=r"scores\.parquet: not a table of scores"):
+        load_table(path)
+
+
+def test_a_damaged_table_is_named_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    save_table([SCORES], path)
+    path.write_bytes(b"\x00" + path.read_bytes())
+    with pytest.raises(HeadwiseError, match=r"scores\.parquet: ") as error:
+        load_table(path)
+    assert "\n" not in str(error.value)
+
+
 def test_a_table_with_rows_lost_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
     save_table([SCORES], path)

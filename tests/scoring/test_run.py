@@ -1,11 +1,17 @@
 """Scoring by name: problems, run folders, budgets, and what is found again in them."""
 
+import contextlib
 import dataclasses
 import json
+import sqlite3
 import sys
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from safetensors.numpy import save
 from safetensors.torch import load_file, save_file
 
 from headwise import HeadMask, HeadScores, HeadwiseError
@@ -203,6 +209,57 @@ def test_changed_weights_are_noticed_wherever_they_are(world: ScoringPlan, tmp_p
     save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(HeadwiseError, match="contains a run with 'weights'"):
         run_scoring(plan, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("part", "place"), [("bert.embeddings.word_embeddings.weight", 77), ("classifier.weight", 0)])
+def test_a_single_weight_that_changed_by_the_least_is_noticed(
+    world: ScoringPlan, tmp_path: Path, part: str, place: int
+) -> None:
+    plan = dataclasses.replace(world, model=str(save_model(tmp_path / "model")), languages="en")
+    run_scoring(plan, tmp_path / "run")
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    weights[part].view(-1)[place] = torch.nextafter(weights[part].view(-1)[place], torch.tensor(9.0))
+    save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HeadwiseError, match="contains a run with 'all_weights'"):
+        run_scoring(plan, tmp_path / "run")
+
+
+def test_a_run_of_an_earlier_version_has_no_hash_of_all_weights_and_goes_on(world: ScoringPlan, tmp_path: Path) -> None:
+    first = run_scoring(world, tmp_path / "run")
+    config = read_config(tmp_path / "run")
+    known = config.pop("all_weights")
+    write_config(tmp_path / "run", config)
+    assert run_scoring(world, tmp_path / "run").scores == first.scores
+    assert read_config(tmp_path / "run")["all_weights"] == known, "from now on it is checked"
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 - 1, 2**63 - 1, -1, -(2**63)])
+def test_seeds_at_the_limits_are_stored_and_resumed(world: ScoringPlan, tmp_path: Path, seed: int) -> None:
+    plan = dataclasses.replace(world, languages="en", seed=seed)
+    first = run_scoring(plan, tmp_path / "run")
+    assert run_scoring(dataclasses.replace(plan, budget=80), tmp_path / "run").scores != first.scores
+    assert plan_of(tmp_path / "run").seed == seed
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_seeds_beyond_the_limits_are_named(world: ScoringPlan, tmp_path: Path, seed: int) -> None:
+    with pytest.raises(HeadwiseError, match="'seed' must be a whole number of at most 64 bits"):
+        run_scoring(dataclasses.replace(world, languages="en", seed=seed), tmp_path / "run")
+
+
+def test_a_round_without_a_field_is_named(world: ScoringPlan, tmp_path: Path) -> None:
+    run_scoring(world, tmp_path / "run")
+    for changed, said in (
+        ({"total": np.zeros(12), "squares": np.zeros(12)}, "round 1 of 'en': it has no field 'units'"),
+        ({"total": np.zeros(12), "squares": np.zeros(12), "units": np.array(np.nan)}, "a cost or a time is nan"),
+        ({"total": np.zeros(5), "squares": np.zeros(12), "units": np.array(8.0)}, "its arrays do not fit the run"),
+    ):
+        packed = save(changed)
+        with contextlib.closing(sqlite3.connect(tmp_path / "run" / "journal.sqlite")) as journal, journal:
+            change = "UPDATE rounds SET arrays = ?, checksum = ? WHERE stream = 'en' AND number = 1"
+            journal.execute(change, (packed, zlib.crc32(packed)))
+        with pytest.raises(HeadwiseError, match=said):
+            run_scoring(world, tmp_path / "run")
 
 
 def test_a_budget_below_one_round_is_refused(world: ScoringPlan, tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from numpy.typing import NDArray
 
 from headwise.errors import HeadwiseError
 from headwise.stats import bootstrap
-from headwise.stats.bootstrap import bootstrap_bands, bootstrap_interval, paired_bootstrap
+from headwise.stats.bootstrap import bootstrap_bands, bootstrap_interval, bootstrap_values, paired_bootstrap
+from headwise.stats.ranks import permutation_p_value
+from headwise.stats.sign_flips import sign_flip_p_value
 
 Array = NDArray[np.float64]
 
@@ -35,6 +37,15 @@ def naive(base: Array, system: Array, resamples: int, seed: int) -> tuple[float,
         flips += drawn[-1] <= 0 if difference > 0 else drawn[-1] >= 0
     low, high = np.percentile(drawn, [2.5, 97.5])
     return difference, float(low), float(high), min(1.0, 2 * (1 + flips) / (1 + resamples))
+
+
+@pytest.mark.parametrize("seed", [2**32 - 1, 2**63 - 1, -1, -(2**63)])
+def test_any_whole_number_is_a_seed(seed: int) -> None:
+    systems = [np.arange(8.0)[:, None], np.arange(8.0)[::-1, None]]
+    one, other = (bootstrap_values(systems, lambda totals: totals[..., 0], 20, seed) for _ in range(2))
+    assert np.array_equal(one, other)
+    assert sign_flip_p_value([0.1] * 30, 50, seed) > 0
+    assert permutation_p_value(range(9), [1, 0, *range(2, 9)], 50, seed) > 0
 
 
 def test_it_is_the_naive_loop_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

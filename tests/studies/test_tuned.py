@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertForTokenClassification, BertModel
 
 from headwise import HeadMask, HeadwiseError, shrink
@@ -16,7 +17,7 @@ from headwise.runs import open_run
 from headwise.scoring import ScoringPlan, Setting, load_setting
 from headwise.studies.grid import Cell, CellTuning, Grid
 from headwise.studies.parts import Part
-from headwise.studies.tuned import STATES
+from headwise.studies.tuned import MODELS, STATES
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
 from headwise.tuning.untuned import load_untuned
@@ -223,6 +224,21 @@ def test_a_tuned_setting_is_kept_and_measured(
     examples = setting.dataset.examples("en", "test")
     assert isinstance(setting.task, Task)
     assert np.array_equal(measured, evaluate(first.model, setting.task, examples, setting.tokenizer).statistics)
+
+
+@pytest.mark.parametrize("damage", ["cut", "other shapes"])
+def test_damaged_weights_of_a_kept_model_are_tuned_again(setting: Setting, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "run"
+    with open_run(folder, {"seed": 0}) as run:
+        first = Grid(setting, run.journal, folder).tuned_setting(TUNING)
+        [file] = (folder / MODELS).glob("*/*.safetensors")
+        if damage == "cut":
+            file.write_bytes(file.read_bytes()[:100])
+        else:
+            save_file({name: each[:1].clone() for name, each in load_file(file).items()}, file)
+        again = Grid(setting, run.journal, folder).tuned_setting(TUNING)
+    pairs = zip(first.model.parameters(), again.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
 
 
 def test_cells_may_be_tuned_by_adapters(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

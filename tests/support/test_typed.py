@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from headwise.errors import HeadwiseError
-from headwise.support.typed import check_fields, check_type, read_yaml
+from headwise.support.typed import check_fields, check_type, read_assignment, read_yaml
 
 
 @dataclass
@@ -85,8 +85,8 @@ def test_files_that_hold_no_fields_are_named(tmp_path: Path) -> None:
         b"": "f.yaml: has no fields",
         b"a: \xff": "f.yaml: cannot be read",
         b"a: 2020-13-45": "f.yaml: not YAML: a date or number is not valid",
-        b"a: " + b"[" * 5000: "f.yaml: not YAML: .* the nesting is too deep",
-        b"a: " + b"9" * 5000: "f.yaml: not YAML: a date or number is not valid",
+        b"a: " + b"[" * 1500: "f.yaml: not YAML: .* the nesting is too deep",
+        b"a: " + b"9" * 5000: "f.yaml, line 1: not YAML: a number of more than 100 characters",
         b"a: &x [1]\nb: [*x, *x]": r"f.yaml, line 2: not YAML: the alias \*x is not allowed",
         b"a: &x {b: *x}": r"f.yaml, line 1: not YAML: the alias \*x is not allowed",
         b"a: [" + b"1," * 600_000: "f.yaml: not YAML: it has 1,200,004 characters",
@@ -96,6 +96,12 @@ def test_files_that_hold_no_fields_are_named(tmp_path: Path) -> None:
             read_yaml(path)
     with pytest.raises(FileNotFoundError):
         read_yaml(tmp_path / "nothing.yaml")
+
+
+def test_an_assignment_with_line_breaks_is_named_in_one_line() -> None:
+    with pytest.raises(HeadwiseError, match=r"^budget=…, line 2: not YAML") as error:
+        read_assignment("budget=\n\t")
+    assert "\n" not in str(error.value)
 
 
 def test_neither_yaml_nor_msgspec_is_imported_before_it_is_needed() -> None:

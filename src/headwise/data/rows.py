@@ -36,6 +36,8 @@ _WORDS = ("words", "tokens")
 _CONTEXT, _ANSWER = ("context", "question", "premise"), ("answer", "label")
 #: Maximum number of columns choice1, choice2, …
 MOST_CHOICES = 8
+#: Text with this number of characters is not read as a number.
+_LONG = 100
 #: The columns of each task: alternatives, each a list of columns with the names that they may have.
 _COLUMNS: dict[str, tuple[tuple[tuple[str, ...], ...], ...]] = {
     "classification": (*(((one,), (two,), _LABEL) for one, two in _PAIR_NAMES), (*_TEXT, _LABEL)),
@@ -381,14 +383,14 @@ def _choices_cell(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 
 
 def _answer(where: str, value: Any, choices: int) -> int:
     """Return the number of the right choice, which is text in CSV."""
-    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < _LONG else value
     if type(number) is not int or not 0 <= number < choices:
         raise HeadwiseError(
             f"{where}: the answer must be the number of a choice, counted from 0 to {choices - 1}, not {value!r}"

@@ -15,7 +15,7 @@ from headwise.data.examples import Example
 from headwise.heads import HeadMap
 from headwise.means import MeanOutputs, collect_means
 from headwise.tasks.choices import EncodedChoices
-from headwise.tasks.encoding import Encoded, pack_by_length, pad_id_of
+from headwise.tasks.encoding import Encoded, check_vocabulary, pack_by_length, pad_id_of
 from headwise.tasks.protocol import AnyTask
 
 
@@ -118,6 +118,7 @@ def token_batches(model: Any, heads: HeadMap, examples: ExampleSet, token_budget
         examples: The examples.
         token_budget: Maximum number of padded tokens of a batch.
     """
+    check_vocabulary(model, examples.encoded)
     decoding = any(site.stack != "encoder" for site in heads.sites)
     longest = np.maximum(examples.lengths, examples.target_lengths).tolist()
     for index in pack_by_length(longest, token_budget):

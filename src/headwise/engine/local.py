@@ -24,7 +24,7 @@ from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
 from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob
 from headwise.engine.label_outputs import only_labels, output_layer
-from headwise.engine.memory import attention_bytes, gradient_bytes, value_bytes
+from headwise.engine.memory import attention_bytes, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
 from headwise.errors import HeadwiseError
@@ -33,7 +33,7 @@ from headwise.games.generation import GenerationGame
 from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
-from headwise.tasks.encoding import Batch
+from headwise.tasks.encoding import Batch, check_vocabulary
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
@@ -52,7 +52,8 @@ class LocalEngine:
         baseline: The mean outputs that replace what is off (mean ablation); by default it becomes 0.
 
     Raises:
-        HeadwiseError: The baseline belongs to another model, or a player is a layer, which has no mean output.
+        HeadwiseError: The baseline belongs to another model, a player is a layer, which has no mean output, there
+            are no examples, or the model has no embedding for a token.
     """
 
     def __init__(
@@ -72,6 +73,9 @@ class LocalEngine:
         self.players = players_of(self.heads) if players is None else players
         self.settings = settings or EngineSettings()
         self.baseline = baseline
+        if not len(examples):
+            raise HeadwiseError("there are no examples: give at least one")
+        check_vocabulary(model, examples.encoded)
         if baseline is not None:
             baseline.check(self.heads)
             for kind in self.players.owners:
@@ -136,7 +140,34 @@ class LocalEngine:
 
     def _answers(self, jobs: Iterable[PackJob]) -> Iterator[PackAnswer]:
         """The answers to batches, in their order."""
-        return map(self.compute, jobs)
+        return map(self._split_if_needed, jobs)
+
+    def _split_if_needed(self, job: PackJob) -> PackAnswer:
+        """Compute one batch; if it does not fit into memory, its halves, so the last bits of its values may differ.
+
+        Raises:
+            HeadwiseError: A single row does not fit.
+        """
+        try:
+            return self.compute(job)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if len(job.examples) == 1:
+                raise HeadwiseError(
+                    f"example {job.examples[0]}, numbered from 0, does not fit into memory: leave it out, or use "
+                    "a machine with more memory"
+                ) from None
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        half = len(job.examples) // 2
+        parts = (slice(half), slice(half, None))
+        one, other = (
+            self._split_if_needed(replace(job, gates=job.gates[part], examples=job.examples[part])) for part in parts
+        )
+        gradients = [each.gradients for each in (one, other) if each.gradients is not None]
+        joined = torch.cat(gradients) if gradients else None
+        return PackAnswer(torch.cat([one.values, other.values]), joined, one.cost + other.cost)
 
     def flips(self, bases: Gates, index: Index, players: Index) -> Flips:
         """The values of bases and of their flips: a flip runs only the layers from its player upwards."""
@@ -246,7 +277,8 @@ class LocalEngine:
             None if self.examples.sizes is None else self.examples.sizes[rows].to(device),
         )
         measured = game.measure(answers)
-        if (unknown := answers.logits.isnan().any(-1)).any():  # argmax, as in accuracy, hides NaN
+        # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed.
+        if (unknown := ~(answers.logits < torch.inf).all(-1)).any():
             measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
         return measured, self._count(pack, levels, root, logits, time.perf_counter() - start, measured.requires_grad)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import torch
+
 from headwise.engine.cost import is_linear
 from headwise.heads import HeadMap, base_model, weight_shape
 
@@ -30,6 +32,20 @@ def attention_bytes(model: Any, heads: HeadMap, longest: int) -> int:
     """
     maps = _MAPS * longest * max((len(site.heads) for site in heads.sites), default=0)
     return value_bytes(model, heads) + _FLOAT * maps
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is too little memory, on a CPU or on another device.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("shapes do not match"))
+        (True, False)
+    """
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )
 
 
 def _layer_floats(model: Any, heads: HeadMap) -> int:

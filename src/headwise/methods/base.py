@@ -1,6 +1,7 @@
 """The interface of methods: the problem, the estimand, and rounds that can be resumed."""
 
 import functools
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -270,9 +271,11 @@ def method_steps(
     """`run_method` as a task of `run_together`, so that rounds of several problems overlap; each round is a call."""
     rounds, units, seconds, first_draw = method.start(problem, seed), 0.0, 0.0, 0
     for kept in journal.rounds(stream) if journal is not None else ():
-        rounds.absorb(kept.arrays)
-        units, first_draw = units + float(kept.arrays["units"]), kept.first_draw + kept.draws
-        seconds += float(kept.arrays.get("seconds", 0.0))
+        with kept.replaying() as arrays:
+            rounds.absorb(arrays)
+            units += _amount(arrays["units"])
+            seconds += _amount(arrays.get("seconds", np.zeros(())))
+        first_draw = kept.first_draw + kept.draws
     number, start = journal.count(stream) if journal is not None else 0, time.monotonic()
     while not rounds.done and units + rounds.next_units <= budget.units:
         if budget.seconds is not None and time.monotonic() - start >= budget.seconds:
@@ -288,3 +291,11 @@ def method_steps(
         if progress is not None:
             progress(units, budget.units, rounds.status)
     return MethodRun(rounds, units, seconds, seed)
+
+
+def _amount(recorded: NDArray[Any]) -> float:
+    """A cost or a time in a journal."""
+    found = float(recorded)
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(f"a cost or a time is {found:g}")
+    return found

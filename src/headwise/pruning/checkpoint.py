@@ -31,6 +31,8 @@ WEIGHTS = "pruned.safetensors"
 
 #: What the folder of a pruned model is called.
 PRUNED = "pruned model"
+#: Types of weights.
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _FORMAT = "headwise-pruned"
 _VERSION = 1
 
@@ -163,7 +165,7 @@ def load_pruned(
         model.pooler = None  # as with add_pooling_layer=False, which a config does not record
     _load_weights(model, folder, manifest, _cast(state, model, wanted))
     if model.can_generate() and (folder / "generation_config.json").exists():
-        model.generation_config = GenerationConfig.from_pretrained(folder)
+        model.generation_config = _read_generation_config(folder)
     model.eval()
     return model if device is None else model.to(device)
 
@@ -277,13 +279,21 @@ def _no_init_weights() -> Any:
     return no_init_weights()
 
 
+def _read_generation_config(folder: Path) -> Any:
+    try:
+        return GenerationConfig.from_pretrained(folder)
+    except Exception as error:  # a damaged file can fail anywhere in transformers
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{folder / 'generation_config.json'}: cannot be read: {reason}") from None
+
+
 def _read_weights(folder: Path, manifest: dict[str, Any]) -> dict[str, Tensor]:
     try:
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder / WEIGHTS}: cannot be read: {error}") from None
     tied = manifest.get("tied")
-    if not isinstance(tied, dict) or not set(tied.values()) <= state.keys():
+    if not isinstance(tied, dict) or not all(isinstance(name, str) and name in state for name in tied.values()):
         raise CheckpointError(f"{folder / MANIFEST}: 'tied' does not fit {WEIGHTS}")
     return state | {name: state[first] for name, first in tied.items()}
 
@@ -309,6 +319,13 @@ def _load_weights(model: Any, folder: Path, manifest: dict[str, Any], state: dic
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         raise CheckpointError(
             f"{folder / WEIGHTS}: {len(wrong)} tensors do not fit config.json, the first is {wrong[0]}"
+        )
+    kinds = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
+    types = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()} - set(_TYPES)
+    if types or any(tensor.is_floating_point() != kinds[name] for name, tensor in state.items()):
+        found_type = str(next(iter(types), "whole numbers")).removeprefix("torch.")
+        raise CheckpointError(
+            f"{folder / WEIGHTS}: weights of the type {found_type}, which save_pruned does not write: prune again"
         )
     model.load_state_dict(state, assign=True)
     for name, first in manifest["tied"].items():  # only tensors that were tied: a config may list others

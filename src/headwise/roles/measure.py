@@ -177,7 +177,8 @@ def language_steps(
     """`measure_language` as a task of `run_together`; on a cluster, all rounds are measured at the same time."""
     found = RolePass(model, heads, corpus, settings)
     for kept in journal.rounds(stream) if journal is not None else ():
-        found.absorb(kept.arrays)
+        with kept.replaying() as known:
+            found.absorb(known)
     rounds = _rounds(found, RoleParts(heads, corpus, settings), cluster_of(make_engine))
     while not found.done:
         first = found.sums.count

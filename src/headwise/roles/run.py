@@ -17,7 +17,7 @@ from headwise.engine import EngineFactory, EngineSettings, LocalEngine
 from headwise.engine.base import calls_at_once
 from headwise.errors import FieldError, HeadwiseError, MissingPackageError
 from headwise.files import hash_json
-from headwise.heads import HeadMap, find_heads, hash_weights
+from headwise.heads import HeadMap, find_heads, hash_all_weights, hash_weights
 from headwise.models import load_model, load_tokenizer
 from headwise.roles.corpus import Corpus, read_corpus
 from headwise.roles.measure import ROUND, language_steps
@@ -108,7 +108,7 @@ def roles(
     }  # fmt: skip
     config = {
         **about, "study": "roles", "languages": list(examples), "pairs": list(parallel), "limit": limit, "round": ROUND,
-        "seed": 0, "weights": hash_weights(loaded),
+        "seed": 0, "weights": hash_weights(loaded), "all_weights": hash_all_weights(loaded),
         "examples": {code: _fingerprint(each) for code, each in corpora.items()},
     }  # fmt: skip
     with showing(progress, "measuring roles") as advance, _journal(out, config) as journal:

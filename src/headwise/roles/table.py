@@ -174,7 +174,11 @@ class HeadRoles(Mapping[str, LanguageRoles]):
         Raises:
             HeadwiseError: There is no such file, or it has another content.
         """
-        return cls._from_dict(read_json(path, FORMAT, VERSION))
+        data = read_json(path, FORMAT, VERSION)
+        try:
+            return cls._from_dict(data)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise HeadwiseError(f"{path}: not a complete table of roles: {error!r}") from None
 
     def _to_dict(self) -> dict[str, Any]:
         languages = {
@@ -191,17 +195,24 @@ class HeadRoles(Mapping[str, LanguageRoles]):
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> "HeadRoles":
-        heads = tuple(data["heads"])
-        languages = {}
+        heads, languages = tuple(data["heads"]), {}
+        names = [*heads, *(name for each in data["languages"].values() for name, _, _ in each["columns"])]
+        if not all(isinstance(name, str) for name in names) or not isinstance(data["about"], dict):
+            raise TypeError("a name is not text")
         for language, each in data["languages"].items():
             columns = tuple(Column(name, share, _number(baseline)) for name, share, baseline in each["columns"])
             arrays = {
-                name: np.array([[_number(cell) for cell in row] for row in each[name]]).reshape(len(heads), -1)
+                name: np.array([[_number(cell) for cell in row] for row in each[name]]).reshape(
+                    len(heads), len(columns)
+                )
                 for name in _ARRAYS
             }
+            if not np.isfinite(arrays["count"]).all():
+                raise ValueError("a count is not a number")
             arrays["count"] = arrays["count"].astype(np.int64)
+            units = float(each["units"])
             languages[language] = LanguageRoles(
-                heads, columns, **arrays, examples=each["examples"], cut=each["cut"], units=each["units"]
+                heads, columns, **arrays, examples=int(each["examples"]), cut=int(each["cut"]), units=units
             )
         return cls(languages, data["about"])
 

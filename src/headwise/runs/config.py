@@ -17,7 +17,7 @@ CONFIG = "config.yaml"
 #: Keys that are missing in runs of earlier versions, with the values that those runs used.
 _ADDED = {"dtype": "float32", "baseline": "zero", "lora_rank": 0}
 #: Keys that are missing in runs of earlier versions and are then not compared.
-_OPTIONAL = ("model_config",)
+_OPTIONAL = ("model_config", "all_weights")
 
 
 class _Absent:

@@ -2,6 +2,7 @@
 
 import io
 import sqlite3
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -36,7 +37,25 @@ CREATE TABLE rounds (
 );
 COMMIT;
 """
-_INSERT = "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS = ("seed", "stream", "number", "first_draw", "draws", "arrays", "checksum")
+_INSERT = f"INSERT INTO rounds VALUES ({', '.join('?' * len(_COLUMNS))})"
+_REMEDY = "restore it, or choose another folder"
+
+
+class RoundArrays(dict[str, NDArray[Any]]):
+    """The arrays of a recorded round, by name. A name that the round lacks raises an error that says where it is from.
+
+    Args:
+        arrays: The arrays.
+        place: The journal and the round, for the message.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], place: str) -> None:
+        super().__init__(arrays)
+        self.place = place
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise HeadwiseError(f"{self.place}: it has no field {name!r}: {_REMEDY}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +77,17 @@ class Round:
     draws: int
     arrays: Mapping[str, NDArray[Any]]
     seed: int
+
+    @contextmanager
+    def replaying(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """The arrays, for code that reads them: an error because they do not fit names the journal and the round."""
+        try:
+            yield self.arrays
+        except HeadwiseError:
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
+            place = getattr(self.arrays, "place", f"round {self.number} of {self.stream!r}")
+            raise HeadwiseError(f"{place}: its arrays do not fit the run ({_reason(error)}): {_REMEDY}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +134,31 @@ class Journal:
         # One query per round: an open query would delay the writer's checkpoints until the caller is done.
         keys = self._rows("SELECT seed, number FROM rounds WHERE stream = ? ORDER BY seed, number", stream)
         query = "SELECT first_draw, draws, arrays, checksum FROM rounds WHERE stream = ? AND seed = ? AND number = ?"
+        following: dict[int, int] = {}
+        dimensions: dict[str, int] = {}
         for seed, number in keys:
+            if type(seed) is not int or number != following.get(seed, 0):
+                raise _damaged(self.path, f"round {following.get(seed, 0)} of {stream!r} is missing")
+            following[seed] = number + 1
             [(first_draw, draws, packed, checksum)] = self._rows(query, stream, seed, number)
+            place = f"round {number} of {stream!r}"
+            if not all(type(each) is int and each >= 0 for each in (first_draw, draws)):
+                raise _damaged(self.path, f"the draws of {place} are not counts")
+            if not isinstance(packed, bytes):
+                raise _damaged(self.path, f"{place} is not binary")
             if zlib.crc32(packed) != checksum:
-                raise _damaged(self.path, f"the checksum of round {number} of {stream!r} is wrong")
-            yield Round(stream, number, first_draw, draws, _unpack(packed), seed)
+                raise _damaged(self.path, f"the checksum of {place} is wrong")
+            arrays = RoundArrays(self._unpacked(packed, place), f"{self.path}: {place}")
+            for name, array in arrays.items():  # numpy would add arrays of other shapes without an error
+                if dimensions.setdefault(name, array.ndim) != array.ndim:
+                    raise _damaged(self.path, f"{name!r} of {place} has other dimensions than before")
+            yield Round(stream, number, first_draw, draws, arrays, seed)
+
+    def _unpacked(self, packed: bytes, place: str) -> dict[str, NDArray[Any]]:
+        try:
+            return _unpack(packed)
+        except Exception as error:  # bytes that are no arrays can fail anywhere in safetensors, numpy or zipfile
+            raise _damaged(self.path, f"{place} contains no arrays: {_reason(error)}") from None
 
     def once(self, stream: str, measure: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         """The arrays of the only round of a stream; if there is no round, they are measured and recorded."""
@@ -120,7 +170,10 @@ class Journal:
 
     def streams(self) -> tuple[str, ...]:
         """The names of the streams that have a round, in alphabetical order."""
-        return tuple(stream for (stream,) in self._rows("SELECT DISTINCT stream FROM rounds ORDER BY stream"))
+        found = tuple(stream for (stream,) in self._rows("SELECT DISTINCT stream FROM rounds ORDER BY stream"))
+        if not all(isinstance(stream, str) for stream in found):
+            raise _damaged(self.path, "the name of a stream is not text")
+        return found
 
     def count(self, stream: str) -> int:
         """The number of rounds of a stream."""
@@ -218,6 +271,8 @@ def _identify(path: Path, connection: sqlite3.Connection) -> int:
     with _explaining(path):
         [(application,)] = connection.execute("PRAGMA application_id")
         [(version,)] = connection.execute("PRAGMA user_version")
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type != 'index'").fetchall()
+        columns = tuple(name for _, name, *_ in connection.execute("PRAGMA table_info(rounds)"))
     if application != _APPLICATION:
         raise _damaged(path, "wrong application id")
     if not 1 <= version <= _VERSION:
@@ -225,6 +280,8 @@ def _identify(path: Path, connection: sqlite3.Connection) -> int:
             f"{path}: version {version} of the journal, but this headwise reads versions 1 to {_VERSION}: "
             "update headwise"
         )
+    if tables != [("rounds",)] or columns != _COLUMNS:
+        raise _damaged(path, "its tables are not those of a journal")
     return int(version)
 
 
@@ -239,9 +296,9 @@ def _explaining(path: Path) -> Iterator[None]:
                 f"{path}: the disk is full: free some space and resume; earlier rounds are kept"
             ) from None
         if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _damaged(path, str(error)) from None
+            raise _damaged(path, _reason(error)) from None
         raise HeadwiseError(
-            f"{path}: cannot be used: {error}: correct that and resume; earlier rounds are kept"
+            f"{path}: cannot be used: {_reason(error)}: correct that and resume; earlier rounds are kept"
         ) from None
 
 
@@ -250,8 +307,13 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
+def _reason(error: Exception) -> str:
+    """The first line of an error."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def _damaged(path: Path, detail: str) -> HeadwiseError:
-    return HeadwiseError(f"{path}: damaged, or not a journal ({detail}): restore it, or choose another folder")
+    return HeadwiseError(f"{path}: damaged, or not a journal ({detail}): {_REMEDY}")
 
 
 def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -267,5 +329,12 @@ def _pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def _unpack(packed: bytes) -> dict[str, NDArray[Any]]:
     if packed[8:9] == b"{":  # safetensors: eight bytes for the length of the header, then its JSON
         return load(packed)
-    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:  # written by version 1
-        return dict(archive)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:  # .npz, written by version 1
+        # They were not compressed, so larger contents than the file are not from headwise.
+        if sum(each.file_size for each in archive.infolist()) > len(packed):
+            raise ValueError("its contents are larger than itself")
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        found = dict(arrays)
+    if not all(isinstance(array, np.ndarray) for array in found.values()):  # numpy returns other members as bytes
+        raise ValueError("it has other files than arrays")
+    return found

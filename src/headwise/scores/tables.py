@@ -68,18 +68,18 @@ def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
     arrow, parquet = _pyarrow()
     try:
         table = parquet.read_table(arrow.BufferReader(Path(path).read_bytes()))
-        about = json.loads((table.schema.metadata or {})[_KEY])
+        about = dict(json.loads((table.schema.metadata or {})[_KEY]))
     except FileNotFoundError:
         raise HeadwiseError(f"{path}: no such file") from None
     except OSError as error:
-        raise HeadwiseError(f"{path}: cannot be read: {error}") from None
-    except (arrow.ArrowException, KeyError, ValueError):
+        raise HeadwiseError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    except (arrow.ArrowException, KeyError, TypeError, ValueError, RecursionError):
         raise HeadwiseError(f"{path}: not a table of scores: read one that headwise wrote") from None
     if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
         raise HeadwiseError(f"{path}: version {about.get('version')} of {about.get('format')}: this reads {VERSION}")
     try:
         return _sets(table.select(_COLUMNS).to_pylist(), about["scores"])
-    except (arrow.ArrowException, KeyError, TypeError, ValueError) as error:
+    except (arrow.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         raise HeadwiseError(f"{path}: not a complete table of scores: {error!r}") from None
 
 

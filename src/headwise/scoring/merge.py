@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headwise.errors import HeadwiseError
-from headwise.heads import hash_weights
+from headwise.heads import hash_all_weights, hash_weights
 from headwise.means import load_means
 from headwise.methods import Budget, Problem, find_method, method_class, score
 from headwise.runs import merge_runs, read_run
@@ -63,7 +63,9 @@ def merge_scoring(
 def _check_unchanged(folder: Path, problems: Mapping[str, Problem]) -> None:
     """Raise an error if the weights or the examples have changed since the run."""
     config = read_config(folder)
-    if config.get("weights") != hash_weights(next(iter(problems.values())).model):
+    model = next(iter(problems.values())).model
+    exact = config.get("all_weights")  # runs of earlier versions have no such hash
+    if config.get("weights") != hash_weights(model) or exact not in (None, hash_all_weights(model)):
         raise HeadwiseError(
             f"{folder}: the model {config.get('model')} has changed since it was scored: score it again"
         )

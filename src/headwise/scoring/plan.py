@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import LARGEST, FieldError, HeadwiseError, require_whole
-from headwise.runs.config import languages_of, read_config
+from headwise.runs.config import CONFIG, languages_of, read_config, seeds_of
+from headwise.support.typed import check_fields
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def plan_of(folder: str | os.PathLike[str]) -> ScoringPlan:
     ):  # added later
         raise HeadwiseError(f"{folder}: not a run of headwise score: its config has no {missing[0]!r}")
     languages = ",".join(languages_of(config, Path(folder)))
-    return ScoringPlan(
-        **{**{part.name: config[part.name] for part in fields if part.name in config}, "languages": languages}
-    )
+    found = {**{part.name: config[part.name] for part in fields if part.name in config}, "languages": languages}
+    seeds_of(config, str(Path(folder) / CONFIG))  # a merged run has several
+    check_fields({**found, "seed": 0}, [ScoringPlan], Path(folder) / CONFIG)
+    return ScoringPlan(**found)

@@ -83,11 +83,12 @@ def _leave_out(method: Method, problem: Problem, journal: Journal, stream: str, 
     The method is started again and given the remaining rounds.
     """
     found = []
-    kept = [each.arrays for each in journal.rounds(stream)]
+    kept = list(journal.rounds(stream))
     for group in range(groups):
         rounds = method.start(problem, seed)
-        for number, arrays in enumerate(kept):
+        for number, each in enumerate(kept):
             if number % groups != group:
-                rounds.absorb(arrays)
+                with each.replaying() as arrays:
+                    rounds.absorb(arrays)
         found.append(rounds.scores(0.0, seed).values())
     return np.array(found)

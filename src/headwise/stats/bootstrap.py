@@ -170,7 +170,7 @@ def _drawn(stacked: Array, value: Callable[[Array], Array], resamples: int, seed
     return np.concatenate(
         [
             value((counts @ flat).reshape(-1, systems, statistics))  # (chunk, systems)
-            for counts in _resamples(n, resamples, np.random.default_rng(seed))
+            for counts in _resamples(n, resamples, np.random.default_rng(seed % 2**64))
         ]
     )
 

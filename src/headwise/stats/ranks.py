@@ -122,7 +122,9 @@ def permutation_p_value(a: ArrayLike, b: ArrayLike, resamples: int = 10_000, see
         sizes = f"lengths {np.size(a)} and {np.size(b)}, and {resamples} resamples"
         raise HeadwiseError(f"a p-value needs vectors of the same length and at least one resample, found {sizes}")
     left, right = ranks(a) - (np.size(a) + 1) / 2, ranks(b) - (np.size(b) + 1) / 2
-    shuffled = np.random.default_rng(seed).permuted(np.tile(left, (resamples, 1)), axis=1)  # (resamples, values)
+    shuffled = np.random.default_rng(seed % 2**64).permuted(
+        np.tile(left, (resamples, 1)), axis=1
+    )  # (resamples, values)
     # Ranks are multiples of 1/2, so sums are exact and ties are counted correctly.
     count = int((np.abs(shuffled @ right) >= abs(left @ right)).sum())
     return (1 + count) / (1 + resamples)

@@ -33,5 +33,5 @@ def sign_flip_p_value(differences: Sequence[float], resamples: int = 10_000, see
     if len(values) <= _EXACT:
         signs = 1 - 2 * ((np.arange(2 ** len(values))[:, None] >> np.arange(len(values))) & 1)
         return float((np.abs(signs @ values) >= found - tolerance).mean())
-    signs = 1 - 2 * np.random.default_rng(seed).integers(2, size=(resamples, len(values)))
+    signs = 1 - 2 * np.random.default_rng(seed % 2**64).integers(2, size=(resamples, len(values)))
     return float((1 + (np.abs(signs @ values) >= found - tolerance).sum()) / (1 + resamples))

@@ -104,7 +104,16 @@ class Grid:
         self._measure_tuned([each for each in groups if each[0].tuning is not None], work)
         if progress is not None:
             progress(len(keys), len(keys), "tested")
-        return {cell: np.asarray(next(self.journal.rounds(key)).arrays["statistics"]) for cell, key in keys.items()}
+        return {cell: self._recorded(cell, key) for cell, key in keys.items()}
+
+    def _recorded(self, cell: Cell, key: str) -> Array:
+        """The statistics of a cell in the journal, (examples, statistics)."""
+        with next(self.journal.rounds(key)).replaying() as arrays:
+            found = np.asarray(arrays["statistics"])
+            examples = len(self.examples(cell))
+            if found.ndim != 2 or len(found) != examples:
+                raise ValueError(f"the statistics of {examples} examples have the shape {found.shape}")
+            return found
 
     def tuning(self, cell: Cell) -> TuningResult:
         """What was measured while the model of a cell was tuned: dev value of each epoch, best epoch, seconds.
@@ -115,7 +124,8 @@ class Grid:
         if cell.tuning is None:
             raise HeadwiseError(f"{cell.label}: the model of the cell is not tuned")
         for found in self.journal.rounds(_stream(self._model_key(cell))):
-            return unpack_result(found.arrays, self.task.metric.name)
+            with found.replaying() as arrays:
+                return unpack_result(arrays, self.task.metric.name)
         raise HeadwiseError(f"{cell.label}: the cell is not measured yet")
 
     def tuned_setting(self, tuning: CellTuning, progress: Advance | None = None) -> Setting:

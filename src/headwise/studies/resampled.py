@@ -99,7 +99,7 @@ def resample(
                            for name in conditions] for language in together]  # fmt: skip
         found = bootstrap_values(systems, value, resamples, seed + number)  # (resamples, systems)
         drawn[:, places] = found.reshape(resamples, len(together), *shape)
-    chosen = np.random.default_rng([seed, 1]).integers(len(draws), size=(resamples, 1, *shape))
+    chosen = np.random.default_rng([seed % 2**64, 1]).integers(len(draws), size=(resamples, 1, *shape))
     return Resampled(languages, conditions, values, np.take_along_axis(drawn, chosen, axis=-1).mean(-1))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -88,11 +89,14 @@ class TunedModels:
                 save_file({name: each.detach().contiguous() for name, each in _trained(model)}, draft / _WEIGHTS)
 
     def load(self, mask: AnyMask | None, tuning: CellTuning, key: str) -> Any | None:
-        """A model that was kept by `save`; None if it was not."""
+        """A model that was kept by `save`; None if it was not, or if its file is damaged, so that it is tuned again."""
         if self.folder is None or not self.is_saved(key):
             return None
         model = self.start(mask, tuning)
-        model.load_state_dict(load_file(self.folder / MODELS / key / _WEIGHTS), strict=False)
+        try:
+            model.load_state_dict(load_file(self.folder / MODELS / key / _WEIGHTS), strict=False)
+        except (OSError, SafetensorError, RuntimeError):  # RuntimeError: not the shapes of the model
+            return None
         return model
 
     def start(self, mask: AnyMask | None, tuning: CellTuning) -> Any:

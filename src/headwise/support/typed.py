@@ -65,7 +65,7 @@ def read_assignment(text: str) -> tuple[str, Any]:
     name, found, value = text.partition("=")
     if not found or not name:
         raise HeadwiseError(f"{text}: must be NAME=VALUE")
-    return name, parse_yaml(value, text if len(text) < _LONG else f"{name}=…")
+    return name, parse_yaml(value, text if len(text) < _LONG and text.isprintable() else f"{name}=…")
 
 
 def check_fields(

@@ -8,6 +8,8 @@ from headwise.errors import HeadwiseError
 
 #: Maximum number of characters. Plans and configs have a few thousand.
 _LARGEST = 1_000_000
+#: Maximum number of characters of a number. Numbers with colons (`1:30`) take quadratic time.
+_LONGEST_NUMBER = 100
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -37,8 +39,9 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise HeadwiseError(f"{where}{line}: not YAML: {getattr(error, 'problem', error)}") from None
-    except (ValueError, RecursionError):  # a date that does not exist, a number of thousands of digits, deep nesting
+        problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+        raise HeadwiseError(f"{where}{line}: not YAML: {problem}") from None
+    except Exception:  # PyYAML fails in many ways: a date that does not exist, an empty number, deep nesting
         raise HeadwiseError(
             f"{where}: not YAML: a date or number is not valid, or the nesting is too deep: correct it"
         ) from None
@@ -46,7 +49,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """PyYAML's safe loader without aliases."""
+    """PyYAML's safe loader without aliases and without long numbers."""
     yaml = importlib.import_module("yaml")
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
@@ -57,4 +60,18 @@ def _loader() -> Any:
                 raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
             return super().compose_node(parent, index)
 
+        def construct_yaml_int(self, node: Any) -> Any:
+            return super().construct_yaml_int(_short(node))
+
+        def construct_yaml_float(self, node: Any) -> Any:
+            return super().construct_yaml_float(_short(node))
+
+    def _short(node: Any) -> Any:
+        if len(str(node.value)) > _LONGEST_NUMBER:
+            problem = f"a number of more than {_LONGEST_NUMBER} characters: shorten it, or put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return node
+
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
+    Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_yaml_float)
     return Loader

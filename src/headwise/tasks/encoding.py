@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.errors import HeadwiseError
 from headwise.heads import base_model
 
 #: Model inputs that every batch has.
@@ -172,6 +173,29 @@ def inputs_of(model: Any) -> frozenset[str]:
 @functools.cache
 def _parameters(cls: Any) -> frozenset[str]:
     return frozenset(inspect.signature(cls.forward).parameters)
+
+
+def check_vocabulary(model: Any, encoded: Sequence[Encoded]) -> None:
+    """Check that a model has an embedding for every token of examples.
+
+    Raises:
+        HeadwiseError: A token is not in the vocabulary of the model: the tokenizer is that of another model.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=0, num_attention_heads=2))
+        >>> check_vocabulary(model, [Encoded((5, 8), (), (0,))])
+        >>> check_vocabulary(model, [Encoded((5, 9), (), (0,))])
+        Traceback (most recent call last):
+        headwise.errors.HeadwiseError: the tokenizer has a token 9, but the model has 9 tokens from 0: use its tokenizer
+    """
+    find = getattr(base_model(model), "get_input_embeddings", None)
+    weight = getattr(find() if find is not None else None, "weight", None)
+    largest = max((max((*each.ids, *getattr(each, "target", ())), default=0) for each in encoded), default=0)
+    if weight is not None and largest >= len(weight):
+        raise HeadwiseError(
+            f"the tokenizer has a token {largest}, but the model has {len(weight)} tokens from 0: use its tokenizer"
+        )
 
 
 def make_batch(encoded: Sequence[Encoded], index: Sequence[int], pad_id: int, inputs: Collection[str] = ()) -> Batch:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headwise.data.examples import Example
-from headwise.tasks.encoding import Batch, Encoded, pack_by_length, pad_id_of
+from headwise.tasks.encoding import Batch, Encoded, check_vocabulary, pack_by_length, pad_id_of
 from headwise.tasks.metrics import Array
 from headwise.tasks.protocol import AnyTask, gold_logs
 
@@ -42,6 +42,7 @@ def sum_gold(model: Any, task: AnyTask, encoded: Sequence[Encoded], pad_id: int,
         Summed log-probabilities, summed probabilities, number of gold tokens, and number of gold tokens that are the
         most likely ones, (examples, 4).
     """
+    check_vocabulary(model, encoded)
     sums = np.zeros((len(encoded), 4))
     device = next(model.parameters()).device
     budget = min(TOKEN_BUDGET, LOGIT_BUDGET // model.config.get_text_config().vocab_size)

@@ -19,7 +19,7 @@ from headwise.errors import FieldError, HeadwiseError
 from headwise.heads import base_model
 from headwise.soft_masks import AnyMask
 from headwise.support.progress import Advance
-from headwise.tasks.encoding import pack_by_length
+from headwise.tasks.encoding import check_vocabulary, pack_by_length
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
 from headwise.tuning.gates import TrainedGates
@@ -127,6 +127,7 @@ def train_encoded(
     Raises:
         HeadwiseError: As `train_model`.
     """
+    check_vocabulary(model, [*data.train, *data.dev.encoded])
     if settings.freeze_embeddings:
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):

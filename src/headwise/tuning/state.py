@@ -75,7 +75,7 @@ def read_state(folder: Path, run: dict[str, Any]) -> tuple[dict[str, Any], dict[
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         saved = dict(about["run"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(folder, error) from None
     if differing := [name for name in run if saved.get(name) != run[name]]:
         raise HeadwiseError(
