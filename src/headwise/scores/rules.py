@@ -2,23 +2,30 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from headwise.errors import HeadwiseError
-from headwise.stats import bh, chance_below
+from headwise.stats import bh, chance_below, likely_below, shrink_to_zero
 
 if TYPE_CHECKING:
     from headwise.scores.head_scores import HeadScores
 
 #: Default expected share of harmless players among those that `likely_harmful` removes.
 FALSE_SHARE = 0.1
+#: Number of zero effects that the prior of shrunk values is fitted to in addition, as by Stephens (2017).
+_NULLS = 10.0
 
 
 def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tuple[str, ...]:
     """The players that are likely harmful, with a limited expected share of harmless players among them.
 
     The decisions `harmful` hold simultaneously for all players and at every time, so they include only few of the
-    harmful players. This rule applies the Benjamini-Hochberg procedure to values and standard errors once. The share
-    holds for unbiased values from a fixed budget, such as those of `stars`. A player without a standard error is never
-    chosen.
+    harmful players. This rule uses values and standard errors from a fixed budget. A player without a standard error is
+    never chosen.
+
+    With shrunk values, the probability that each player is not harmful is computed by empirical Bayes, and as many
+    players are chosen as possible such that the mean of these probabilities is at most `false_share`. Without, the
+    Benjamini-Hochberg procedure is applied to the unbiased values.
 
     Args:
         scores: The scores.
@@ -35,7 +42,12 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
             f"the values of {scores.provenance.method} are {reason} and do not show which heads are likely harmful: "
             "choose a number of the lowest values with count or share"
         )
-    chosen = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
+    if scores.shrunk:
+        known = np.isfinite(scores.shrunk_error)
+        found = shrink_to_zero(np.where(known, scores.shrunk, np.nan), scores.shrunk_error, nulls=_NULLS)
+        chosen = likely_below(np.where(known, found.not_below, 1.0), false_share)  # (players,)
+    else:
+        chosen = bh(chance_below(scores.values(), scores.stderr), false_share)
     return tuple(name for name, low in zip(scores.players, chosen, strict=True) if low)
 
 
@@ -45,7 +57,7 @@ def tells_likely(scores: "HeadScores") -> bool:
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:
-    """The players with the lowest values, whatever their decisions are.
+    """The players with the lowest values, whatever their decisions are; by shrunk values if there are any.
 
     Args:
         scores: The scores.

@@ -13,12 +13,14 @@ from headwise.stats.ranks import (
     spearman,
     spearman_matrix,
 )
+from headwise.stats.shrinkage import Shrunk, likely_below, shrink_to_zero
 
 __all__ = [
     "Correlation",
     "Decision",
     "EmpiricalBernstein",
     "PairedTest",
+    "Shrunk",
     "SignTest",
     "bh",
     "bootstrap_bands",
@@ -28,8 +30,10 @@ __all__ = [
     "clear",
     "decide",
     "jaccard",
+    "likely_below",
     "paired_bootstrap",
     "permutation_p_value",
+    "shrink_to_zero",
     "sign_agreement",
     "spearman",
     "spearman_matrix",
