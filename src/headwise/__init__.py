@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, learn_gates, load, mean_outputs, refine, repair, score
+    from headwise.api import best_mask, evaluate, learn_gates, load, mean_outputs, refine, repair, score
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.data.treebanks import open_treebank
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headwise.means import MeanOutputs
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.roles.run import roles
-    from headwise.scores import HeadScores, Provenance
+    from headwise.scores import HeadScores, Provenance, shrink_to_mean
     from headwise.soft_masks import SoftMask, load_mask
     from headwise.tuning import tune
 else:
@@ -35,7 +35,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
+            "api": ("best_mask", "evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "data.treebanks": ("open_treebank",),
@@ -46,7 +46,7 @@ else:
             "means": ("MeanOutputs",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
             "roles.run": ("roles",),
-            "scores": ("HeadScores", "Provenance"),
+            "scores": ("HeadScores", "Provenance", "shrink_to_mean"),
             "soft_masks": ("SoftMask", "load_mask"),
             "tuning": ("tune",),
         },
@@ -71,6 +71,7 @@ __all__ = [
     "Site",
     "SoftMask",
     "UnknownFamilyError",
+    "best_mask",
     "dataset",
     "evaluate",
     "find_heads",
@@ -89,5 +90,6 @@ __all__ = [
     "save_pruned",
     "score",
     "shrink",
+    "shrink_to_mean",
     "tune",
 ]

@@ -17,7 +17,7 @@ from headwise.support.display import shorten
 
 if TYPE_CHECKING:
     from headwise.pruning import Exported
-    from headwise.scoring import Repaired
+    from headwise.scoring import BestMask, Repaired
 
 #: Descriptions of the rules.
 _RULES = {
@@ -27,6 +27,7 @@ _RULES = {
     "count": "the lowest values, a given number (--count)",
     "share": "the lowest values, a given share (--share)",
     "soft": "the soft mask (--soft)",
+    "best": "the best kind of mask on the examples of the run (--mask best)",
     "mask file": "the mask file (--mask)",
 }
 
@@ -93,16 +94,19 @@ def prune_command(
     out: Annotated[Path, typer.Option("--out", help="Output folder, new or empty.")],
     mask: Annotated[
         Path | None,
-        typer.Option("--mask", help="Apply this mask file: remove the heads that are off, or scale them (soft mask)."),
+        typer.Option(
+            "--mask",
+            metavar="FILE|best",
+            help="Apply this mask file: remove the heads that are off, or scale them (soft mask). 'best', for a run: "
+            "compare all kinds of masks on its examples and use the best one, or none. This is the default for a run.",
+        ),
     ] = None,
     language: Annotated[
         str | None, typer.Option("--language", help="Choose the heads by the scores of this language in the run.")
     ] = None,
     likely: Annotated[
         bool,
-        typer.Option(
-            "--likely", help="Remove likely harmful heads, of which 10% may be harmless. This is the default."
-        ),
+        typer.Option("--likely", help="Remove likely harmful heads, of which 10% may be harmless."),
     ] = False,
     harmful: Annotated[
         bool, typer.Option("--harmful", help="Remove heads that are decided harmful at the error rate of the run.")
@@ -150,7 +154,7 @@ def prune_command(
     from headwise.means import MeanOutputs
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
-    from headwise.scoring.choose import choose_mask
+    from headwise.scoring.choose import best_choice, choose_mask
 
     flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
     rules = [name for name, given in flags.items() if given]
@@ -158,7 +162,16 @@ def prune_command(
         raise HeadwiseError(
             "--likely, --harmful, --refined and --soft are different ways to choose heads: give one of them"
         )
-    choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
+    best, named = None, mask is not None and str(mask) == "best" and language is not None
+    if named and (rules or count is not None or share is not None):
+        raise HeadwiseError("--mask best chooses the heads: give no other rule, number or share")
+    if named or (language is not None and mask is None and not rules and count is None and share is None):
+        check_target(out, {"the run": Path(model)}, overwrite)  # before the comparison, which takes long
+        best, mask = _find_best(model, str(language), trust_remote_code, named), None
+    if best is not None:
+        choice = best_choice(model, best)
+    else:
+        choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
     _check_options(mask, means, repair, kind)
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
@@ -178,7 +191,23 @@ def prune_command(
         repaired.append(repair_model(pruned, setting, examples, str(language)))
 
     found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
-    _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)
+    _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json, best)
+
+
+def _find_best(run: str, language: str, trust_remote_code: bool, named: bool) -> "BestMask | None":
+    """The best mask of a run; None if its masks cannot be compared and nobody asked for it, which is printed."""
+    from headwise.scoring.best_run import best_of_run
+
+    try:
+        with show_resumable("comparing masks") as advance:
+            found = best_of_run(run, language, None, advance, trust_remote_code)
+    except HeadwiseError as error:
+        if named:
+            raise
+        typer.echo(f"headwise: masks cannot be compared ({error}), so likely harmful heads are removed", err=True)
+        return None
+    typer.echo(str(found), err=True)
+    return found
 
 
 def _check_options(mask: Path | None, means: Path | None, repair: bool, kind: ExportKind | None) -> None:
@@ -200,7 +229,14 @@ def _models(name: str) -> dict[str, Path]:
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
 
 
-def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repaired | None", as_json: bool) -> None:
+def _print_exported(
+    rule: str,
+    found: "Exported",
+    means: bool,
+    repaired: "Repaired | None",
+    as_json: bool,
+    best: "BestMask | None" = None,
+) -> None:
     """Print the rule, the removed heads, and the size of a shrunk model."""
     from headwise.soft_masks import SoftMask
 
@@ -215,6 +251,8 @@ def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repair
             "of": total,
         }
         about["baseline"] = "mean" if means else "zero"
+        if best is not None:
+            about["best"] = best.to_dict()
         if repaired is not None:
             about["repair"] = repaired.to_dict()
         scaled = {"gates": dict(zip(found.mask.players, gates, strict=True))} if gates else {}

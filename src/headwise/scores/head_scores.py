@@ -49,6 +49,7 @@ class Provenance:
         signed: Whether a value below 0 means that the player hurts.
         unbiased: Whether values are estimates of the estimand without bias.
         baseline: What replaces the output of a player that is off: `zero`, or `mean` (its mean output).
+        borrowed: The other languages that values and decisions depend on (see `shrink_to_mean`); empty for none.
     """
 
     method: str
@@ -67,6 +68,7 @@ class Provenance:
     signed: bool = True
     unbiased: bool = True
     baseline: str = "zero"
+    borrowed: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":
@@ -74,7 +76,7 @@ class Provenance:
         # Older files lack `signed` and `unbiased`. In them, a `confidence` that starts with "none: " marks a method
         # that is neither.
         fit = not str(data.get("confidence", "")).startswith("none: ")
-        return cls(**{"signed": fit, "unbiased": fit, **data})
+        return cls(**{"signed": fit, "unbiased": fit, **data, "borrowed": tuple(data.get("borrowed", ()))})
 
 
 @dataclass(frozen=True)
@@ -246,12 +248,13 @@ class HeadScores:
 
     def __repr__(self) -> str:
         origin = self.provenance
-        of = f" of {origin.model}" if origin.model else ""
+        of = f"{self.kind} of {origin.model}" if origin.model else self.kind
         language = f", {origin.language}" if origin.language else ""
         likely = f"{len(likely_harmful(self))} likely harmful, " if tells_likely(self) else ""
+        borrowed = f", with strength borrowed from {len(origin.borrowed)} languages" if origin.borrowed else ""
         counts = {decision: len(self.decided(decision)) for decision in get_args(Decision)}
         return (
-            f"HeadScores({len(self.players)} {self.kind}{of}{language} by {origin.method}, {origin.estimand}: "
+            f"HeadScores({len(self.players)} {of}{language} by {origin.method}, {origin.estimand}{borrowed}: "
             f"{counts['harmful']} harmful, {likely}{counts['helpful']} helpful, {counts['undecided']} undecided)"
         )
 

@@ -52,8 +52,8 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
 
 
 def tells_likely(scores: "HeadScores") -> bool:
-    """Whether `likely_harmful` applies: the values are signed and unbiased."""
-    return scores.provenance.signed and scores.provenance.unbiased
+    """Whether `likely_harmful` applies: the values are signed, and unbiased or shrunk with known errors."""
+    return scores.provenance.signed and (scores.provenance.unbiased or bool(scores.shrunk))
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from headwise.scoring.best import BestMaskPlan
+    from headwise.scoring.best_result import BestMask
+    from headwise.scoring.best_run import best_of_run
     from headwise.scoring.climbing import RefinementPlan, Step
     from headwise.scoring.plan import ScoringPlan, plan_of
     from headwise.scoring.problems import find_estimand, find_players, make_problems
@@ -16,6 +19,9 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "best": ("BestMaskPlan",),
+            "best_result": ("BestMask",),
+            "best_run": ("best_of_run",),
             "climbing": ("RefinementPlan", "Step"),
             "plan": ("ScoringPlan", "plan_of"),
             "problems": ("find_estimand", "find_players", "make_problems"),
@@ -27,6 +33,8 @@ else:
     )
 
 __all__ = [
+    "BestMask",
+    "BestMaskPlan",
     "LanguageScores",
     "Refined",
     "RefinementPlan",
@@ -35,6 +43,7 @@ __all__ = [
     "ScoringRun",
     "Setting",
     "Step",
+    "best_of_run",
     "find_estimand",
     "find_players",
     "fingerprint_examples",

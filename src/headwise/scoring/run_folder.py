@@ -16,6 +16,8 @@ REFINED = "refined"
 MEANS = "means"
 #: Subfolder of a run with its soft masks.
 SOFT = "soft"
+#: Subfolder of a run with the best masks.
+BEST = "best"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 
