@@ -1,6 +1,7 @@
 """The best mask: every example is measured under masks made without it, and nothing is computed twice."""
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import pytest
 
 import headwise as hw
 from headwise import HeadMask, HeadwiseError
-from headwise.engine.evaluation import MaskJudge
 from headwise.methods import Problem
 from headwise.runs import open_run
 from headwise.runs.config import read_config
 from headwise.scoring import BestMask, BestMaskPlan, RefinementPlan, ScoringPlan, best_of_run, refine_mask, run_scoring
 from headwise.scoring.best import _Comparison, fold_numbers
+from headwise.scoring.best_result import Candidate
+from tests.cli.running import run
 from tests.scoring.world import WORDS, save_model
 
 KINDS: Any = ("harmful", "likely", "refined", "pooled", "soft")
@@ -37,7 +39,8 @@ def save_data(folder: Path, sentences: int = 24) -> Path:
                 for place, word in enumerate(chosen, 1)
             ]
             lines.append("\n")
-        (folder / "ud" / f"{language}_toy-ud-dev.conllu").write_text("".join(lines))
+        for split in ("dev", "test"):
+            (folder / "ud" / f"{language}_toy-ud-{split}.conllu").write_text("".join(lines))
     return folder
 
 
@@ -91,36 +94,32 @@ def test_a_call_that_was_killed_goes_on_and_finds_the_same(world: ScoringPlan, b
     assert best_of_run(tmp_path / "run", "en", QUICK) == best
 
 
-def test_every_mask_is_measured_on_examples_that_it_was_made_without(
-    world: ScoringPlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_every_mask_is_made_without_the_examples_it_is_measured_on(
+    folder: Path, best: BestMask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which examples an engine reads while a mask is made, and on which the mask is measured."""
-    run_scoring(world, tmp_path / "run")
-    seen: dict[str, set[int]] = {}
-    made: list[tuple[str, int, set[Any], set[int]]] = []
-    whole = _Comparison._make
-    measure = MaskJudge.measure
+    """Masks without a fold are made from a problem without its examples, and are measured only on them."""
+    measured: list[tuple[int, ...]] = []
+    problems: dict[int, int] = {}
+    whole, part = _Comparison.measure, _Comparison._without
 
-    def make(self: _Comparison, kind: Any, fold: Any) -> Any:
-        if fold is not None and kind != "pooled":
-            part = self._without(fold)
-            outside = {self.problem.examples.encoded[place] for place in np.flatnonzero(self.folds == fold)}
-            inside = list(part.examples.encoded)
-            assert len(inside) + (self.folds == fold).sum() == len(self.folds)
-            made.append((kind, fold, outside, set()))
-        return whole(self, kind, fold)
+    def measure(self: _Comparison, mask: Any, fold: int) -> Any:
+        measured.append(tuple(np.flatnonzero(self.folds == fold).tolist()))
+        return whole(self, mask, fold)
 
-    def judged(self: MaskJudge, masks: Any, only: Any = None) -> Any:
-        seen.setdefault("judged", set()).update(int(each) for part in only for each in part)
-        return measure(self, masks, only)
+    def without(self: _Comparison, fold: int | None) -> Problem:
+        found = part(self, fold)
+        if fold is not None:
+            kept = np.flatnonzero(self.folds != fold)
+            assert found.examples.encoded == tuple(self.problem.examples.encoded[place] for place in kept)
+            problems[fold] = len(found.examples)
+        return found
 
-    monkeypatch.setattr(_Comparison, "_make", make)
-    monkeypatch.setattr(MaskJudge, "measure", judged)
-    best_of_run(tmp_path / "run", "sw", dataclasses.replace(QUICK, kinds=("harmful", "likely")))
-    assert {(kind, fold) for kind, fold, _, _ in made} == {
-        (kind, fold) for kind in ("harmful", "likely") for fold in range(4)
-    }
-    assert seen["judged"] == set(range(24))
+    monkeypatch.setattr(_Comparison, "measure", measure)
+    monkeypatch.setattr(_Comparison, "_without", without)
+    assert best_of_run(folder, "en", QUICK) == best
+    assert problems == dict.fromkeys(range(4), 18)
+    assert sorted(place for each in set(measured) for place in each) == list(range(24))
+    assert len(measured) == 4 * 6  # no mask and five kinds, for each fold
 
 
 def test_scores_without_a_fold_do_not_depend_on_its_examples(folder: Path, best: BestMask) -> None:
@@ -185,3 +184,46 @@ def test_objects_in_hand_give_the_same_as_a_run_folder(world: ScoringPlan, best:
 def test_wrong_arguments_are_errors(folder: Path, call: Callable[[Path], Any], message: str) -> None:
     with pytest.raises(HeadwiseError, match=message):
         call(folder)
+
+
+def test_the_command_line_uses_the_best_mask_by_default(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The comparison itself is replaced: only what is done with its result is tested."""
+    scores = hw.HeadScores.load(folder / "scores" / "sw.json")
+    mask = scores.mask(count=2)
+    found = BestMask("sw", "likely", mask, "accuracy", 1.5, 0.5, 2.5, 0.01, (Candidate("likely", 1.75),), 24, 999.0)
+    monkeypatch.setattr("headwise.scoring.best_run.compare_masks", lambda *_: found)
+    command = ("prune", folder, "--language", "sw", "--export", "mask", "--json", "--out")
+    assert run(monkeypatch, *command, tmp_path / "default") == 0
+    shown = capsys.readouterr()
+    about = json.loads(shown.out)
+    assert (about["rule"], about["removed"], about["best"]["gain"]) == ("best", 2, 1.5)
+    assert "chance of a loss 1.0%" in shown.err
+    assert "999 units" in shown.err
+    assert HeadMask.load(tmp_path / "default" / "mask.json").off == mask.off
+    assert run(monkeypatch, *command, tmp_path / "named", "--mask", "best") == 0
+    assert json.loads(capsys.readouterr().out)["best"]["chosen"] == "likely"
+    none = dataclasses.replace(found, chosen="none", mask=scores.without(()), gain=0.0)
+    monkeypatch.setattr("headwise.scoring.best_run.compare_masks", lambda *_: none)
+    assert run(monkeypatch, *command, tmp_path / "none") == 1
+    assert "no mask is likely enough to be better than none" in capsys.readouterr().err
+    assert run(monkeypatch, *command, tmp_path / "both", "--mask", "best", "--likely") == 1
+    assert "--mask best chooses the heads" in capsys.readouterr().err
+
+
+def test_without_a_comparison_likely_harmful_heads_go_and_the_command_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise HeadwiseError("data: no such folder")
+
+    monkeypatch.setattr("headwise.scoring.best_run.load_setting", fail)
+    scores = hw.HeadScores.load(folder / "scores" / "sw.json")
+    command = ("prune", folder, "--language", "sw", "--export", "mask", "--json", "--out")
+    code = run(monkeypatch, *command, tmp_path / "likely")
+    shown = capsys.readouterr()
+    assert "masks cannot be compared (data: no such folder)" in shown.err
+    assert code == int(not scores.mask("likely").off)
+    assert run(monkeypatch, *command, tmp_path / "named", "--mask", "best") == 1
+    assert "data: no such folder" in capsys.readouterr().err
