@@ -33,9 +33,9 @@ def lower_bounds(
 ) -> SimultaneousGains:
     """Lower bounds of the gains in all languages that hold together.
 
-    The bounds are `gain − c·sd`, with `sd` the standard deviation of resampled gains in the language. `c` is the quantile
-    of the largest standardised error over languages (max-t bootstrap). Languages with the same number of examples use the
-    same resamples, so that correlated errors of aligned examples are taken into account.
+    The bounds are `gain − c·sd`, with `sd` the standard deviation of resampled gains in the language. `c` is the
+    quantile of the largest standardised error over languages (max-t bootstrap). Languages with the same number of
+    examples use the same resamples, so that correlated errors of aligned examples are taken into account.
 
     Args:
         bases: What each example adds to the base's metric, (examples, statistics), for each language.
@@ -84,10 +84,10 @@ def last_safe(
 ) -> int:
     """How many steps of a path are safe: no language loses more than a margin.
 
-    The steps are tested in their order, each with simultaneous lower bounds, until one fails. The probability that a step
-    that loses more than the margin in some language is called safe is at most one minus the confidence, for all steps
-    together (fixed-sequence procedure): only the first unsafe step counts, because nothing after it is tested if it fails.
-    The path must be chosen on other examples.
+    The steps are tested in their order, each with simultaneous lower bounds, until one fails. The probability that a
+    step that loses more than the margin in some language is called safe is at most one minus the confidence, for all
+    steps together (fixed-sequence procedure): only the first unsafe step counts, because nothing after it is tested if
+    it fails. The path must be chosen on other examples.
 
     Args:
         bases: What each example adds to the metric without a mask, (examples, statistics), for each language.
