@@ -3,7 +3,7 @@ VENV := .venv
 VENV_V4 := .venv-v4
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: install test test-slow test-v4 lint format demo bench defaults docs clean
+.PHONY: install browser test test-slow test-v4 lint format demo bench defaults docs clean
 
 install: $(VENV)/.installed
 
@@ -16,6 +16,10 @@ $(VENV_V4)/.installed: pyproject.toml constraints-v4.txt
 	$(PYTHON) -m venv $(VENV_V4)
 	$(VENV_V4)/bin/pip install $(PIP_FLAGS) --constraint constraints-v4.txt --editable '.[test]'
 	touch $@
+
+browser: install  ## Chromium and Playwright, for the tests of the report in a browser
+	$(VENV)/bin/pip install $(PIP_FLAGS) --constraint constraints.txt 'headwise[browser]'
+	command -v chromium || apt-get install --yes chromium || sudo apt-get install --yes chromium
 
 test: install  ## the default tests, in a few minutes
 	$(VENV)/bin/python -m pytest

@@ -92,6 +92,11 @@ def mean_area(
     return float(value(flat.sum(0))), low, high
 
 
+#: The colours of Okabe and Ito. Scorers with the same colour differ in dashes and markers.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+STYLES, MARKERS = ("-", "--", ":"), ("o", "^", "s")
+
+
 def draw_curves(curves: dict[str, list[PruningCurve]], metric: Callable[[Array], Array], path: Path) -> None:
     """Plot the mean metric of each scorer against the number of heads removed, lowest and highest first."""
     import matplotlib
@@ -99,16 +104,17 @@ def draw_curves(curves: dict[str, list[PruningCurve]], metric: Callable[[Array],
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True, layout="constrained")
-    colours = pyplot.get_cmap("tab20")
+    figure, panels = pyplot.subplots(1, 2, figsize=(13, 5), sharey=True, layout="constrained")
     for panel, (side, title) in zip(panels, (("lowest", "lowest first"), ("highest", "highest first")), strict=True):
         for number, (name, found) in enumerate(curves.items()):
             values = np.mean([metric(cast(Array, getattr(each, side)).sum(0)) for each in found], axis=0)
-            style = "--" if name.startswith("random") else "-"
-            panel.plot(found[0].removed, values, style, color=colours(number % 20), label=name, marker=".")
+            colour, kind = COLOURS[number % len(COLOURS)], number // len(COLOURS) % len(STYLES)
+            panel.plot(
+                found[0].removed, values, STYLES[kind], color=colour, marker=MARKERS[kind], markersize=4, label=name
+            )
         panel.set(title=f"heads removed {title}", xlabel="heads removed")
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("accuracy on test data, mean over languages")
-    panels[1].legend(fontsize="small", ncols=2)
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right upper", fontsize="small")
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

@@ -7,7 +7,7 @@ import headwise
 
 #: From the ground floor up: a module may import from its own room and from those before it.
 FLOORS = [
-    "errors", "support", "files", "draws", "runs", "stats", "pooling", "hard_concrete",
+    "errors", "support", "files", "outputs", "draws", "runs", "stats", "pooling", "hard_concrete",
     "architectures", "heads", "activations", "masks", "soft_masks", "means", "scores",
     "gates", "attention", "propagation", "pruning", "data", "models", "tasks", "games", "engine", "methods",
     "scoring", "tuning", "roles", "api", "report", "studies", "cli", "__main__",

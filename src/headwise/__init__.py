@@ -17,6 +17,7 @@ from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwise.api import best_mask, evaluate, learn_gates, load, mean_outputs, refine, repair, score
+    from headwise.attention.view import attention
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
     from headwise.data.treebanks import open_treebank
@@ -36,6 +37,7 @@ else:
         __name__,
         {
             "api": ("best_mask", "evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
+            "attention.view": ("attention",),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
             "data.treebanks": ("open_treebank",),
@@ -71,6 +73,7 @@ __all__ = [
     "Site",
     "SoftMask",
     "UnknownFamilyError",
+    "attention",
     "best_mask",
     "dataset",
     "evaluate",

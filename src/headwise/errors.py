@@ -38,8 +38,13 @@ class CheckpointError(HeadwiseError):
     """A folder is not a checkpoint that headwise can read."""
 
 
+#: The largest whole number that a field may have. Bootstrap resamples have a limit of their own.
+LARGEST = 1_000_000_000
+_MOST = {"resamples": 1_000_000}
+
+
 def require_whole(name: str, number: object, least: int = 1) -> None:
-    """Make sure that a field is a whole number, and not too small.
+    """Make sure that a field is a whole number, not too small, and not so large that it must be a mistake.
 
     Example:
         >>> require_whole("rounds", True)
@@ -48,3 +53,5 @@ def require_whole(name: str, number: object, least: int = 1) -> None:
     """
     if type(number) is not int or number < least:
         raise FieldError(name, f"a whole number of at least {least}, not {number!r}")
+    if number > (most := _MOST.get(name, LARGEST)):
+        raise FieldError(name, f"a whole number of at most {most:,}; the one given is larger")

@@ -93,35 +93,6 @@ def read_json(
     return dict(data)
 
 
-def check_target(out: Path, kept: Mapping[str, Path | None], overwrite: bool) -> Path:
-    """Check an output folder before any work starts.
-
-    Args:
-        out: The folder.
-        kept: Files and folders that must not be overwritten, by their name in error messages.
-        overwrite: Whether everything else in the folder may be replaced.
-
-    Returns:
-        The absolute path of the folder.
-
-    Raises:
-        HeadwiseError: Something in `kept` is in the folder, the folder is not empty, or the path is a file.
-    """
-    target = out.resolve()
-    for what, path in kept.items():
-        if path is not None and path.exists() and path.resolve().is_relative_to(target):
-            raise HeadwiseError(f"{out}: this folder contains {what}: choose another folder for --out")
-    if not target.name:
-        raise HeadwiseError(f"{out}: the root folder cannot be replaced: choose another folder for --out")
-    if target.exists() and not target.is_dir():
-        raise HeadwiseError(f"{out}: a file with this name exists: choose another folder for --out")
-    if not overwrite and target.is_dir() and any(target.iterdir()):
-        raise HeadwiseError(
-            f"{out}: the folder is not empty: choose another for --out, or replace its contents with --overwrite"
-        )
-    return target
-
-
 @contextmanager
 def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """Create a folder that gets its final name only if the body ends without an error.

@@ -1,6 +1,7 @@
 """Find the attention heads of a model: the only place that turns a family's row into modules."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -305,6 +306,33 @@ def hash_weights(model: nn.Module) -> str | None:
         digest.update(f"{name}:{tuple(weight.shape)}".encode())
         digest.update(sample.tobytes())
     return digest.hexdigest()[:16]
+
+
+#: Keys of a config that do not change what a model computes, or that are compared otherwise.
+_NOT_COMPUTED = {"architectures", "dtype", "torch_dtype", "transformers_version", "name_or_path", "use_cache"}
+
+
+def hash_config(model: nn.Module) -> str | None:
+    """Hash of the settings that differ from the defaults of the model's class; None for a model without a config.
+
+    Defaults are left out, so that the hash stays the same with a version of transformers that has more settings.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> sizes = dict(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+        >>> one, other = (BertModel(BertConfig(**sizes, hidden_act=name)) for name in ("gelu", "relu"))
+        >>> hash_config(one) == hash_config(other)
+        False
+    """
+    config = getattr(base_model(model), "config", None)
+    if config is None or not hasattr(config, "to_diff_dict"):
+        return None
+    found = {
+        key: value
+        for key, value in config.to_diff_dict().items()
+        if key not in _NOT_COMPUTED and not key.startswith("_")
+    }
+    return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def effective_weight(layer: nn.Module) -> Tensor:

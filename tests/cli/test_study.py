@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from headwise.runs.config import read_config, write_config
 from headwise.studies.page import report_of
 from tests.cli.running import run
+from tests.report.samples import sample_roles, scores_of
 from tests.scoring.world import save_data, save_model
+from tests.studies.targeted_folder import save_targeted
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,29 @@ def test_reports_of_a_study_and_of_its_scores(
     assert "random" in page
     assert run(monkeypatch, "report", tmp_path / "run" / "scoring", "--out", tmp_path / "scores.html") == 0
     assert "encoder.2.3" in (tmp_path / "scores.html").read_text()
+    model, data = plan.parent / "model", plan.parent / "data"
+    assert run(monkeypatch, "roles", model, "--data", data, "--languages", "sw", "--out", tmp_path / "roles") == 0
+    assert run(monkeypatch, "report", tmp_path / "run", "--roles", tmp_path / "roles") == 0
+    loaded = report_of(tmp_path / "run", tmp_path / "roles")
+    assert loaded.roles is not None
+    assert set(loaded.cost[0].units) == {"scoring", "controls", "refining", "testing"}
+    for kind in ("gains", "maps", "likeness"):
+        assert run(monkeypatch, "plot", tmp_path / "run", kind, "--out", tmp_path / f"{kind}.svg") == 0
+        assert (tmp_path / f"{kind}.svg").read_bytes().startswith(b"<?xml")
+    capsys.readouterr()
+    assert run(monkeypatch, "plot", tmp_path / "run", "curves", "--out", tmp_path / "curves.svg") == 1
+    assert "has no curves: they come from an iterative study" in capsys.readouterr().err
+
+
+def test_roles_of_other_weights_are_refused(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {"sw": scores_of([0.1, -0.1])}
+    scores["sw"] = replace(scores["sw"], provenance=replace(scores["sw"].provenance, language="sw", fingerprint="abc"))
+    save_targeted(tmp_path / "run", {"sw": 1.0}, scores)
+    sample_roles(["sw"]).save(tmp_path / "roles" / "roles.json")
+    assert run(monkeypatch, "report", tmp_path / "run", "--roles", tmp_path / "roles") == 1
+    assert "the roles are of the weights 8d1c0c4d3b7aee10, but the heads of abc were scored" in capsys.readouterr().err
 
 
 def test_set_changes_the_plan_but_not_an_existing_run(

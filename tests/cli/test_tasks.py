@@ -180,24 +180,36 @@ def last_error(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_a_folder_is_only_replaced_with_overwrite(
+def test_only_a_tuned_model_is_replaced_and_only_with_overwrite(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    out, message = tmp_path / "out", "the folder is not empty: choose another for --out"
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
-    monkeypatch.setattr("headwise.tuning.run.open_dataset", no_work)
-    assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
-    message = "the folder is not empty: choose another for --out, or replace its contents with --overwrite"
-    assert last_error(capsys) == f"headwise: {out}: {message}"
+    with monkeypatch.context() as patch:
+        patch.setattr("headwise.tuning.run.open_dataset", no_work)
+        assert run(patch, *tune_arguments(model, data, out)) == 1
+        assert message in last_error(capsys)
+        assert run(patch, *tune_arguments(model, data, out), "--overwrite") == 1
+        assert "headwise did not write this folder" in last_error(capsys)
     assert (out / "thesis.txt").read_text() == "mine"
-    monkeypatch.undo()
-    assert run(monkeypatch, *tune_arguments(model, data, out), "--overwrite") == 0
-    assert not (out / "thesis.txt").exists()
-    assert run(monkeypatch, *tune_arguments(model, data, out)) == 1
+    (out / "thesis.txt").unlink()
+    assert run(monkeypatch, *tune_arguments(model, data, out)) == 0
+    assert run(monkeypatch, *tune_arguments(model, data, out), "--seed", 7) == 1
     assert message in last_error(capsys)
-    assert run(monkeypatch, *tune_arguments(model, data, out), "--overwrite") == 0
+    assert run(monkeypatch, *tune_arguments(model, data, out), "--seed", 7, "--overwrite") == 0
     assert {path.name for path in tmp_path.iterdir()} == {"model", "data", "out"}
+
+
+def test_a_finished_run_prints_its_result_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, data: Path, tmp_path: Path
+) -> None:
+    command = (*tune_arguments(model, data, tmp_path / "out"), "--json")
+    assert run(monkeypatch, *command) == 0
+    first = capsys.readouterr().out
+    monkeypatch.setattr("headwise.tuning.run.open_dataset", no_work)
+    assert run(monkeypatch, *command) == 0
+    assert capsys.readouterr().out == first
 
 
 def no_work(*arguments: object) -> None:

@@ -91,7 +91,7 @@ def test_translation_is_measured_by_bleu_and_chrf(
     result = shown(capsys)
     assert result["metric"] == "bleu"
     assert set(result["means"]) == {"bleu", "chrf"}
-    assert set(result["languages"]) == {"en-de", "en-zh"}
+    assert set(result["languages"]) == {"de-en", "en-de", "en-zh", "zh-en"}, "pairs without English must be named"
     row = result["languages"]["en-zh"]
     assert row["examples"] == 20
     assert row["metrics"]["chrf"]["low"] < row["metrics"]["chrf"]["value"] < row["metrics"]["chrf"]["high"]

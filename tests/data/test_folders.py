@@ -185,10 +185,14 @@ def test_translations(tmp_path: Path) -> None:
     for language in ("en", "de", "sw"):
         write(tmp_path, f"mt/flores200.{language}.txt", f"{language}1\n{language}2\n{language}3\n")
     data = open_folder(tmp_path, "translation")
-    assert data.languages == ("en-de", "en-sw", "en-de_flores", "en-de_tatoeba")
-    assert data.aligned(["en-sw", "en-de"], "test") == {
-        "en-sw": (TranslationExample("2", "en2", "sw2"),),
-        "en-de": (TranslationExample("2", "en2", "de2"),),
+    assert data.languages == (
+        "de-en", "de-sw", "en-de", "en-sw", "sw-de", "sw-en", "en-de_flores", "en-de_tatoeba",
+    )  # fmt: skip
+    assert data.variants == ("de-sw", "sw-de", "en-de_flores", "en-de_tatoeba"), "pairs without English are rare"
+    assert data.aligned(["en-sw", "en-de", "sw-de"], "test") == {
+        "en-sw": (TranslationExample("2", "en2", "sw2", "en-sw"),),
+        "en-de": (TranslationExample("2", "en2", "de2", "en-de"),),
+        "sw-de": (TranslationExample("2", "sw2", "de2", "sw-de"),),
     }
     # The first three pairs hang together, so they are one group, and the 101 groups go 0 dev, 1 test, 20 dev, 21 test …
     assert ids(data.examples("en-de_tatoeba", "dev")) == ["#1", "#2", "#3", *(f"#{n}" for n in range(23, 104, 20))]

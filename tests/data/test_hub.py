@@ -208,10 +208,10 @@ def test_a_faulty_declaration_is_named(tmp_path: Path, without: str, changed: di
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("task: nli\nx: [\n", ", line 2: not YAML ("),
+        ("task: nli\nx: [\n", ", line 2: not YAML: "),
         ("- a\n", ": no fields: "),
         ("", ": the file is empty: "),
-        ("[" * 5000, ": too many nested brackets: "),
+        ("[" * 5000, ": not YAML: a date or number is not valid, or the nesting is too deep"),
     ],
 )
 def test_a_file_that_declares_nothing_is_named(tmp_path: Path, text: str, said: str) -> None:

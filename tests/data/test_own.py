@@ -49,7 +49,7 @@ EXPECTED: dict[str, Example] = {
     "pos": WordExample("dev-item1", ("w5", "w7", "w13"), ("DET", "NOUN", "ADJ")),
     "ner": WordExample("dev-item1", ("w5", "w7", "w13"), ("B-DRUG", "I-DRUG", "B-DOSE")),
     "slots": WordExample("dev-item1", ("w5", "w7", "w13"), ("O", "B-city", "I-city")),
-    "translation": TranslationExample("dev-item1", "w5 w7 w13", "w5 w8 w14"),
+    "translation": TranslationExample("dev-item1", "w5 w7 w13", "w5 w8 w14", "en-de"),
     "lm": TextExample("dev-item1", "w5 w7 w13"),
 }
 

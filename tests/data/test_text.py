@@ -82,3 +82,22 @@ def test_a_file_that_is_no_text_is_named(
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     assert "no such file" in complaint(lambda: list(read_lines(tmp_path / "a")), tmp_path / "a")
     assert "cannot be read" in complaint(lambda: list(read_lines(tmp_path)), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"\n" * 200_000, b"a b\n" * 100_000, b"a" * 200_000])
+def test_a_small_file_that_unpacks_to_a_huge_one_is_named(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.data.text._UNPACKED", 100_000)
+    path = tmp_path / "bomb.txt.gz"
+    path.write_bytes(gzip.compress(content, 9))
+    with pytest.raises(HeadwiseError, match=r"bomb.*more than 100 times its size"):
+        for _ in read_lines(path):
+            pass
+
+
+def test_a_line_of_many_megabytes_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"short\n" + b"a" * 16_000_001)
+    with pytest.raises(HeadwiseError, match=r"long\.txt, line 2: longer than 16,000,000 bytes"):
+        list(read_lines(path))

@@ -338,7 +338,7 @@ def test_gates_that_no_engine_takes_are_refused() -> None:
         engine.flips(np.full((1, 12), 0.5), np.array([0]), np.array([[1]]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 12), st.integers(0, 20), st.integers(1, 600))
 def test_flips_never_cost_more_than_the_most_units(name: str, seed: int, bases: int, flips: int, budget: int) -> None:
     engine = make_engine(BY_NAME[name], settings=EngineSettings(budget))

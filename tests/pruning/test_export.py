@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import BertModel
 
-from headwise import HeadMask, find_heads, gated, load_pruned
+from headwise import HeadMask, SoftMask, find_heads, gated, load_pruned
 from headwise.errors import HeadwiseError
 from headwise.pruning import export
 from tests.families import BY_NAME, uneven_mask
@@ -47,3 +47,17 @@ def test_a_folder_that_is_not_empty_is_kept(tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match="the folder is not empty"):
         export(model, uneven_mask(find_heads(model)), None, tmp_path, "mask")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_card_of_a_smaller_model_says_what_else_was_changed(tmp_path: Path) -> None:
+    heads = find_heads(build())
+    players = heads.players()
+    soft = SoftMask.of(heads, [0.0, 1.5, -0.25, *[1.0] * (len(players) - 3)])
+    export(build(), soft, None, tmp_path / "soft", repair=lambda model: True)
+    card = (tmp_path / "soft" / "README.md").read_text()
+    assert "The outputs of the other heads are scaled by learned gates from -0.25 to 1.5." in card
+    assert "refit by least squares" in card
+    export(build(), uneven_mask(heads), None, tmp_path / "hard", repair=lambda model: False)
+    card = (tmp_path / "hard" / "README.md").read_text()
+    assert "learned gates" not in card
+    assert "least squares" not in card

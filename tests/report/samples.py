@@ -1,4 +1,4 @@
-"""Reports with invented numbers. As a program, this module writes one: `… FILE [LANGUAGES]`."""
+"""Reports with invented numbers. As a program, this module writes one: `… FILE [small|large]`."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,27 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.report import Curve, Gain, Report, ScoringCost, Section, curves_section, write_report
+from headwise.report import (
+    Curve,
+    Gain,
+    LanguageCost,
+    MaskGains,
+    Report,
+    Section,
+    curves_section,
+    gains_section,
+    write_report,
+)
+from headwise.roles.statistics.base import Column
+from headwise.roles.table import HeadRoles, LanguageRoles
 from headwise.scores import HeadScores, Provenance
 from headwise.stats import Decision
-from headwise.studies.targeted_study import gain_sections
 
-LANGUAGES = ("Arabic", "Basque", "Chinese", "English", "Finnish", "Hindi", "Swahili", "Thai", "Czech", "German",
-             "Japanese", "Korean", "Turkish", "Urdu", "Yoruba")  # fmt: skip
+LANGUAGES = ("ar", "eu", "zh", "en", "fi", "hi", "sw", "th", "cs", "de", "ja", "ko", "tr", "ur", "yo")
+#: More languages, for a large report.
+MANY = (*LANGUAGES, "af", "am", "az", "bg", "bn", "ca", "cy", "da", "el", "es", "et", "fa", "fr", "ga", "gl", "gu",
+        "he", "hr", "hu", "hy", "id", "is", "it", "ka", "kk", "km", "kn", "lo", "lt", "lv", "mk", "ml", "mn", "mr",
+        "my")  # fmt: skip
 HEADS = tuple(f"encoder.{layer}.{head}" for layer in range(12) for head in range(12))
 RANKINGS = ("shapley", "michel", "random")
 
@@ -54,20 +68,19 @@ def scores_of(values: Sequence[float], decisions: str = "", estimand: str = "ful
     return HeadScores(names, tuple(values), (0.1,) * n, (9,) * n, decided, Provenance("stars", estimand))
 
 
-def sample_gains(languages: Iterable[str], seed: int = 1) -> tuple[Gain, ...]:
+def sample_gains(languages: Iterable[str], seed: int = 1, players: Sequence[str] = HEADS) -> tuple[Gain, ...]:
     """Random gains: some better, some worse, some not significant."""
     rng = np.random.default_rng(seed)
     found = []
     for language in languages:
         base, change, reach = 60 + 30 * rng.random(), 1.6 + 3 * rng.standard_normal(), 0.8 + rng.random()
-        clear = abs(change) > reach
-        random = base - 1 - rng.random()
+        off = tuple(players[place] for place in np.sort(rng.permutation(len(players))[: rng.integers(4, 30)]))
         found.append(
             Gain(
-                language, int(rng.integers(4, 30)), base, base + change, change - reach, change + reach,
-                p_value=0.0002 if abs(change) > 2 * reach else 0.021 if clear else 0.34,
-                random_mean=random, random_sd=0.4 + rng.random(), michel=base - 2 * rng.random(),
-                zero_shot=base + change / 3, pooled=base + change / 2,
+                language, len(off), base, base + change, change - reach, change + reach,
+                p_value=0.0002 if abs(change) > 2 * reach else 0.021 if abs(change) > reach else 0.34,
+                random_mean=base - 1 - rng.random(), random_sd=0.4 + rng.random(), off=off,
+                parameters=(118_000_000, 118_000_000 - 49_000 * len(off)),
             )
         )  # fmt: skip
     return tuple(found)
@@ -96,31 +109,71 @@ def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-def sample_gain_sections(languages: Iterable[str]) -> tuple[Section, ...]:
-    """Gains of every kind of mask."""
-    names = list(languages)
-    gains = {kind: sample_gains(names, seed) for kind, seed in (("targeted", 1), ("likely", 4), ("refined", 3))}
-    return gain_sections(gains, "accuracy", "head")
+def sample_kinds(languages: Iterable[str], players: Sequence[str] = HEADS) -> tuple[MaskGains, ...]:
+    """Gains of several kinds of masks."""
+    names, command = list(languages), "headwise prune runs/pos --language {language} --refined --out pruned-{language}"
+    return (
+        MaskGains("refined", "improved step by step", sample_gains(names, 3, players), command=command),
+        MaskGains("targeted", "the heads that are decided to be harmful", sample_gains(names, 1, players)),
+        MaskGains("pooled", "one mask for all languages", sample_gains(names, 4, players), main=False),
+    )
+
+
+def sample_gain_section(languages: Iterable[str], players: Sequence[str] = HEADS) -> Section:
+    """The section of gains of several kinds of masks."""
+    return gains_section(sample_kinds(languages, players), "accuracy", "head", len(players), "On test data.")
+
+
+def sample_roles(languages: Iterable[str], players: tuple[str, ...] = HEADS, seed: int = 5) -> HeadRoles:
+    """Random roles: a few heads attend to the previous token or to separators."""
+    rng = np.random.default_rng(seed)
+    columns, n = (Column("offset:-1"), Column("separator_top")), len(players)
+    return HeadRoles(
+        {
+            language: LanguageRoles(
+                players, columns, rng.beta(0.5, 2.0, (n, 2)), np.full((n, 2), 0.02), np.full((n, 2), 400), 100, 0, 100.0
+            )
+            for language in languages
+        },
+        {"fingerprint": "8d1c0c4d3b7aee10"},
+    )
 
 
 def sample_report(languages: tuple[str, ...] = LANGUAGES[:8], players: tuple[str, ...] = HEADS) -> Report:
     """A report with every part."""
     return Report(
-        title="Harmful heads of e5-small in 8 languages",
+        title="Heads of e5-small-pos, pos",
         model="multilingual-e5-small (4-bit origin), LoRA-tuned on English",
         task="part-of-speech tagging",
         data="PUD, test",
         note="The numbers in this report are made up.\nThey only look plausible.",
         sections=(
-            *sample_gain_sections(languages),
-            curves_section(sample_curves(languages), "accuracy", "head"),
+            sample_gain_section(languages, players),
+            curves_section(sample_curves(languages), "accuracy", "heads removed"),
         ),
         scores=sample_scores(languages, players),
-        cost=tuple(ScoringCost(language, 61234.0 + 1000 * len(language), 185.2) for language in languages),
-        provenance={"Data fingerprint": "a41b7c0cc2d1", "Machine": "2 cores"},
+        roles=sample_roles(languages, players),
+        cost=tuple(
+            LanguageCost(
+                language,
+                {"scoring": 61234.0 + 1000 * place, "controls": 1040.0, "refining": 18432.0, "testing": 6500.0},
+                185.2,
+            )
+            for place, language in enumerate(languages)
+        ),
+        provenance={"data_fingerprint": "a41b7c0cc2d1", "seed": "7", "machine": "2 cores"},
         commands=("headwise score e5-small-pos --task pos --languages ar,eu,zh", "headwise report runs/pos"),
     )
 
 
+#: The heads of a large model: 24 layers of 16 heads.
+LARGE = tuple(f"encoder.{layer}.{head}" for layer in range(24) for head in range(16))
+
+
+def large_report() -> Report:
+    """A report of 24 × 16 heads in 50 languages."""
+    return sample_report(MANY, LARGE)
+
+
 if __name__ == "__main__":
-    write_report(sys.argv[1], sample_report(LANGUAGES[: int(sys.argv[2]) if len(sys.argv) > 2 else 8]))
+    write_report(sys.argv[1], large_report() if sys.argv[2:] == ["large"] else sample_report())

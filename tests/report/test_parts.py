@@ -2,28 +2,42 @@
 
 import dataclasses
 import itertools
-import math
+import json
+import re
+from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 from scipy import stats  # type: ignore[import-untyped]
 
 from headwise import HeadwiseError
 from headwise.heads import PlayerKind
-from headwise.report import Report
+from headwise.report import Report, Section, masks_section
 from headwise.report.grids import grids
 from headwise.report.languages import clustered
 from headwise.report.page import render
 from headwise.report.palette import STEPS, colour_rules
+from headwise.roles.statistics.base import Column
+from headwise.roles.table import HeadRoles, LanguageRoles
 from tests.report.reading import read
 from tests.report.samples import LANGUAGES, sample_scores, scores_of
 
 
+def grids_of(players: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The maps in the data of a page."""
+    report = Report("", scores=sample_scores(["a"], players))
+    [found] = read(render(report)).all("script", id="data")
+    [shape] = json.loads(found.text)["shapes"]
+    maps: list[dict[str, Any]] = shape["grids"]
+    return maps
+
+
 def test_an_encoder_and_decoder_have_three_maps() -> None:
     players = tuple(f"{stack}.{layer}.0" for stack in ("encoder", "decoder", "cross") for layer in range(2))
-    page = read(render(Report("", scores=sample_scores(["a"], players))))
-    assert [title.text for title in page.all("figure")[0].all("h3")] == ["Encoder", "Decoder", "Cross-attention"]
-    assert len(page.all("figure")[0].all(role="grid")) == 3
+    found = grids_of(players)
+    assert [each["title"] for each in found] == ["Encoder", "Decoder", "Cross-attention"]
+    assert found[1]["places"] == [[0, 0, 2], [1, 0, 3]]
 
 
 def test_pruned_heads_leave_gaps() -> None:
@@ -32,22 +46,46 @@ def test_pruned_heads_leave_gaps() -> None:
     assert (grid.row_names, grid.columns) == (("0", "1", "2"), 3)
     assert grid.gaps == ((0, 0), (0, 2), (1, 0), (1, 1), (1, 2), (2, 1))
     page = read(render(Report("", scores=sample_scores(["a"], players))))
-    assert "absent" in page.text
-    assert len((page.all("figure")[0].all(class_="gone")[0].attributes["d"] or "").split("z")) == len(grid.gaps) + 1
+    assert "absent" in page.all("main")[0].text
+    whole = read(render(Report("", scores=sample_scores(["a"], ("encoder.0.0", "encoder.0.1")))))
+    assert "absent" not in whole.all("main")[0].text
 
 
 def test_feed_forward_blocks_have_one_row_per_stack() -> None:
     players = tuple(f"{stack}.ffn.{layer}" for stack in ("encoder", "decoder") for layer in range(6))
+    [found] = grids_of(players)
+    assert (found["rows"], found["columns"], len(found["places"])) == (["Encoder", "Decoder"], 6, 12)
     page = read(render(Report("", scores=sample_scores(["a", "b"], players))))
-    drawn = [[len(row.children) for row in figure.all(role="row")] for figure in page.all("figure")]
-    assert drawn == [[6, 6], [6, 6]]
-    assert page.all("h2")[0].text == "Values of feed-forward blocks"
+    assert page.all("h2")[0].text == "Atlas of feed-forward blocks"
+
+
+def test_languages_with_the_same_players_share_a_shape() -> None:
+    scores = {**sample_scores(["a", "b"]), **sample_scores(["c"], ("encoder.0.0",))}
+    [found] = read(render(Report("", scores=scores))).all("script", id="data")
+    data = json.loads(found.text)
+    assert [len(shape["players"]) for shape in data["shapes"]] == [144, 1]
+    assert [language["shape"] for language in data["languages"]] == [0, 0, 1]
+
+
+def test_a_group_of_heads_is_removed_if_all_its_heads_are_and_has_their_roles() -> None:
+    heads = tuple(f"decoder.0.{head}" for head in range(4))
+    [scores] = sample_scores(["zh"], ("decoder.0.kv0", "decoder.0.kv1")).values()
+    scores = dataclasses.replace(scores, members=(heads[:2], heads[2:]))
+    masks = {"harmful": {"zh": heads[:3], "de": heads}}
+    section = Section("Masks", Markup(""), masks=masks)
+    columns = (Column("separator_top"),)
+    value = np.array([[0.1], [0.1], [0.1], [0.9]])
+    one = LanguageRoles(heads, columns, value, np.full((4, 1), 0.01), np.full((4, 1), 99), 99, 0, 99.0)
+    report = Report("", scores={"zh": scores}, sections=(section,), roles=HeadRoles({"zh": one}, {}))
+    data = json.loads(read(render(report)).all("script", id="data")[0].text)
+    assert data["masks"] == {"harmful": {"zh": [0]}}
+    assert data["roles"] == {"separator": {"zh": [[1, "separator_top", 0.9, 1]]}}
 
 
 def test_different_estimands_are_not_compared() -> None:
     scores = {"a": scores_of(range(9)), "b": scores_of(range(9), estimand="truncated(0.5)")}
-    assert [title.text for title in read(render(Report("", scores=scores))).all("h2")] == [
-        "Values of heads",
+    assert [title.text for title in read(render(Report("", scores=scores))).all("main")[0].all("h2")] == [
+        "Atlas of heads",
         "Provenance",
     ]
 
@@ -66,7 +104,7 @@ def test_the_map_of_languages_shows_their_rank_correlations() -> None:
     cells = [cell.attributes["aria-label"] or "" for cell in found.all("rect")]
     assert len(cells) == len(LANGUAGES) ** 2
     for cell in cells:
-        one, other = cell.split("\n")[0].split(", ")
+        one, other = (name.split()[-1] for name in cell.split("\n")[0].split(", "))
         expected = stats.spearmanr(scores[one].value, scores[other].value).statistic
         assert float(cell.split("= ")[1]) == pytest.approx(expected, abs=6e-4)
 
@@ -113,16 +151,6 @@ def test_with_two_languages_no_head_is_specific() -> None:
     assert "1 head, none of them specific" in found.text
 
 
-def test_missing_values_and_standard_errors_are_shown() -> None:
-    scores = dataclasses.replace(scores_of([math.nan, 0.5, 0.25]), stderr=(0.1, math.nan, 0.1))
-    [row] = read(render(Report("", scores={"a": scores}))).all(role="row")
-    assert [cell.attributes["aria-label"] for cell in row.children] == [
-        "encoder.0.0\nno value",
-        "encoder.0.1\n+0.500\nundecided, 9 flips",
-        "encoder.0.2\n+0.250 ± 0.100\n95%: +0.054 to +0.446\nundecided, 9 flips",
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("encoder.0.99999999", "heads"), (f"encoder.{'9' * 5000}.0", "heads"), ("encoder.ffn.512", "ffn")],
@@ -132,8 +160,26 @@ def test_player_numbers_that_are_too_large_are_an_error(name: str, kind: PlayerK
         grids(("encoder.ffn.0" if kind == "ffn" else "encoder.0.0", name), kind)
 
 
-def test_both_themes_have_every_colour_once() -> None:
+def test_every_colour_has_a_light_and_a_dark_variant() -> None:
     rules = colour_rules()
     for step in range(-STEPS, STEPS + 1):
-        assert rules.count(f"--c{step}:#") == 2
-        assert f".s{step},.own .o{step}{{fill:var(--c{step})}}" in rules
+        assert len(re.findall(rf"--c{step}:light-dark\(#\w{{6}},#\w{{6}}\)", rules)) == 1
+        assert f".s{step}{{fill:var(--c{step})}}" in rules
+
+
+def test_masks_of_a_scoring_run_are_listed_with_the_commands_that_prune() -> None:
+    masks = {"harmful": {"zh": ("encoder.0.1",), "de": ()}, "likely": {"zh": ("encoder.0.1", "encoder.2.3"), "de": ()}}
+    commands = {name: f"headwise prune runs/x --language {{language}} --{name}" for name in masks}
+    found = masks_section(masks, commands, "head")
+    assert found is not None
+    page = read(found.body)
+    table = [[cell.text for cell in row.children] for row in page.all("tbody")[0].children]
+    assert table == [
+        ["Chinese zh", "harmful", "1", "encoder.0: 1"],
+        ["Chinese zh", "likely", "2", "encoder.0: 1; encoder.2: 3"],
+    ]
+    assert page.all("pre")[0].text.splitlines() == [
+        "headwise prune runs/x --language zh --harmful",
+        "headwise prune runs/x --language zh --likely",
+    ]
+    assert masks_section({"harmful": {"zh": ()}}, commands, "head") is None

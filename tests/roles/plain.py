@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from headwise.data.examples import Sentence
-from headwise.roles.corpus import Corpus
+from headwise.roles.corpus import Corpus, PairLinks
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Map:
     tree: Sentence | None
     rarest: dict[str, list[int]]  # by side, the rarest first
     aligned: list[int | None]  # the source token of each token of the translation
+    pair: PairLinks | None  # the links of two sentences that are read together
 
 
 @dataclass
@@ -66,7 +67,8 @@ def all_maps(model: Any, corpus: Corpus) -> list[Map]:
                 side = 1 if site.stack == "decoder" and "decoder_input_ids" in inputs else 0
                 found.append(
                     Map(head, site.stack, weights.tolist(), queries, keys, corpus.words[number],
-                        corpus.sentences[number], {"keys": rarest[side][number]}, aligned[number])
+                        corpus.sentences[number], {"keys": rarest[side][number]}, aligned[number],
+                        corpus.pairs[number] if corpus.pairs else None)
                 )  # fmt: skip
     return found
 
@@ -121,6 +123,9 @@ def plain_statistics(maps: Sequence[Map], corpus: Corpus) -> Totals:
     """All statistics, token by token."""
     totals, special = Totals(), set(corpus.examples.special_ids)
     for each in maps:
+        if each.pair is not None:
+            _alignment(each, each.pair, totals)
+            continue
         _shape(each, special, totals)
         _positions(each, special, totals)
         _special(each, special, corpus, totals)
@@ -221,13 +226,10 @@ def _rare(each: Map, special: set[int], totals: Totals) -> None:
 
 
 def _syntax(each: Map, tree: Sentence, totals: Totals) -> None:
-    pieces = {w: [t for t, word in enumerate(each.words) if word == w] for w in set(each.words) - {-1}}
+    pieces = pieces_of(each)
 
     def attended(word: int) -> int:
-        received = {
-            other: float(np.mean([sum(each.weights[q][k] for k in places) for q in pieces[word]]))
-            for other, places in pieces.items()
-        }
+        received = word_weights(each, word)
         return max(sorted(received), key=lambda other: received[other])
 
     dependents: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -238,3 +240,32 @@ def _syntax(each: Map, tree: Sentence, totals: Totals) -> None:
             dependents[head - 1, relation].append(word)
     for (head, relation), words in dependents.items():
         totals.add(f"syntax:{relation}:dependent", each.head, float(attended(head) in words))
+
+
+def pieces_of(each: Map) -> dict[int, list[int]]:
+    return {w: [t for t, word in enumerate(each.words) if word == w] for w in set(each.words) - {-1}}
+
+
+def word_weights(each: Map, word: int) -> dict[int, float]:
+    """The attention of a word to all words."""
+    pieces = pieces_of(each)
+    return {
+        other: float(np.mean([sum(each.weights[q][k] for k in places) for q in pieces[word]]))
+        for other, places in pieces.items()
+    }
+
+
+def _alignment(each: Map, pair: PairLinks, totals: Totals) -> None:
+    for direction, side in (("forward", 0), ("backward", 1)):
+        links: dict[int, set[int]] = defaultdict(set)
+        for link in pair.links.tolist():
+            if each.stack != "decoder" or side == 1:
+                links[link[side]].add(link[1 - side])
+        for word, wanted in links.items():
+            received = word_weights(each, word)
+            across = {other: w for other, w in received.items() if (other < pair.first) != (word < pair.first)}
+            for name, found in (("link", across), ("top", received)):
+                best_word = max(sorted(found), key=lambda other: found[other])
+                totals.add(f"alignment:{name}:{direction}", each.head, float(best_word in wanted))
+            totals.add(f"alignment:weight:{direction}", each.head, sum(received[other] for other in wanted))
+            totals.add(f"alignment:shuffled:{direction}", each.head, float(np.mean(list(across.values()))))

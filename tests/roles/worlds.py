@@ -10,9 +10,11 @@ from transformers import BertConfig, BertForTokenClassification, PreTrainedToken
 
 from headwise.data.examples import Example, TextExample, TranslationExample
 from headwise.data.phrasebook import phrasebook_sentences
+from headwise.data.treebanks import open_treebank
 from headwise.heads import find_heads
 from headwise.models import load_tokenizer
 from headwise.roles.corpus import Corpus, read_corpus
+from headwise.roles.pairs import ParallelSentences, parallel_sentences, read_pairs
 from tests.families import BY_NAME, enliven
 
 
@@ -67,6 +69,19 @@ def pairs(count: int = 8, seed: int = 0) -> tuple[Example, ...]:
 
 def words(draw: np.random.Generator, count: int) -> str:
     return " ".join(f"w{number}" for number in draw.integers(0, 12, count))
+
+
+@cache
+def parallel(first: str = "en", second: str = "de", count: int = 12) -> ParallelSentences:
+    """Sentences of the phrasebook with their translations."""
+    return parallel_sentences(open_treebank("phrasebook"), (first, second), "dev", count)
+
+
+def pair_world(kind: str, second: str = "de", **options: Any) -> tuple[Any, Corpus]:
+    """A model with the vocabulary of e5-small, and parallel sentences: `bert`, or a family with a vocabulary size."""
+    model = bert(**options) if kind == "bert" else BY_NAME[kind].build(
+        vocab_size=250_037, max_position_embeddings=200, **options)  # fmt: skip
+    return model, read_pairs(model, find_heads(model), e5_tokenizer(), parallel(second=second))
 
 
 def world(kind: str, **options: Any) -> tuple[Any, Corpus]:

@@ -1,6 +1,7 @@
 """Scoring by name: problems, run folders, budgets, and what is found again in them."""
 
 import dataclasses
+import json
 import sys
 from pathlib import Path
 
@@ -184,6 +185,15 @@ def test_changed_data_are_noticed(world: ScoringPlan, tmp_path: Path) -> None:
         run_scoring(plan, tmp_path / "run")
 
 
+def test_a_changed_config_of_the_model_is_noticed(world: ScoringPlan, tmp_path: Path) -> None:
+    plan = dataclasses.replace(world, model=str(save_model(tmp_path / "model")), languages="en")
+    run_scoring(plan, tmp_path / "run")
+    file = tmp_path / "model" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"layer_norm_eps": 0.1}))
+    with pytest.raises(HeadwiseError, match="contains a run with 'model_config'"):
+        run_scoring(plan, tmp_path / "run")
+
+
 @pytest.mark.parametrize("part", ["classifier.bias", "bert.encoder.layer.1.output.dense.weight"])
 def test_changed_weights_are_noticed_wherever_they_are(world: ScoringPlan, tmp_path: Path, part: str) -> None:
     plan = dataclasses.replace(world, model=str(save_model(tmp_path / "model")), languages="en")
@@ -258,6 +268,11 @@ def test_runs_are_compared_listed_and_pruned_from(world: ScoringPlan, tmp_path: 
     assert compared["sw"].compared == 12
     assert [config["seed"] for config in list_runs(tmp_path / "runs").values()] == [0, 1]
     assert list_runs(tmp_path / "nowhere") == {}
+    (tmp_path / "runs" / "b" / "config.yaml").write_text("[")
+    one, other = list_runs(tmp_path / "runs").values()
+    assert one["seed"] == 0
+    assert "config.yaml, line 1: not YAML" in other["error"]
+    (tmp_path / "runs" / "b" / "config.yaml").write_bytes((tmp_path / "runs" / "a" / "config.yaml").read_bytes())
     mask = tmp_path / "mask.json"
     load_scores(tmp_path / "runs" / "a")["sw"].mask(count=2).save(mask)
     by_scores = choose_mask(tmp_path / "runs" / "a", language="sw", count=2)

@@ -69,6 +69,39 @@ def test_the_likely_mask_is_in_the_tables(study: TargetedStudy, world: Path) -> 
     assert controls.columns[2:] == ("random as targeted", "random as refined", "michel", "zero-shot", "pooled")
 
 
+def test_masks_are_recorded_with_the_size_of_the_pruned_model(study: TargetedStudy, world: Path) -> None:
+    from headwise import shrink
+    from headwise.models import load_model
+
+    model = load_model(world / "model")
+    for language, outcome in study.languages.items():
+        assert outcome.masks["targeted"].off == study.scores[language].mask("harmful").off
+        refined = HeadMask.load(study.folder / "masks" / f"{language}.json")
+        assert outcome.masks["refined"].off == refined.off
+        small = shrink(model, refined) if refined.off else model
+        sizes = tuple(sum(weight.numel() for weight in each.parameters()) for each in (model, small))
+        assert outcome.masks["refined"].parameters == sizes
+        assert outcome.masks["michel"].parameters is None
+
+
+def test_the_cost_of_all_steps_is_counted(study: TargetedStudy, plan: TargetedPlan) -> None:
+    for language, units in study.units().items():
+        outcome = study.languages[language]
+        sizes = {len(mask.off) for mask in outcome.masks.values()}
+        least = outcome.examples * len(sizes | {0})
+        assert least <= units["testing"] <= outcome.examples * (1 + len(outcome.masks) + 2 * plan.randoms)
+        assert units["refining"] > 0
+        assert units["controls"] > 0
+
+
+def test_the_report_has_one_section_of_gains_with_masks_and_commands(study: TargetedStudy) -> None:
+    [section] = study.sections()
+    assert section.title == "Gains"
+    assert section.masks["refined"] == {name: each.masks["refined"].off for name, each in study.languages.items()}
+    if any(each.masks["refined"].off for each in study.languages.values()):
+        assert f"headwise prune {study.folder} --language " in section.body
+
+
 def test_values_are_those_of_a_plain_evaluation_on_test(study: TargetedStudy, world: Path) -> None:
     from headwise import find_heads, gated
     from headwise.data.catalog import open_dataset
@@ -240,6 +273,7 @@ def test_methods_with_biased_or_unsigned_values_have_no_likely_mask(
         {"metric": 3},
         {"languages": {"sw": {"base": "high", "examples": 4, "masks": {}, "randoms": {}}}},
         {"languages": {"sw": {"base": 1.0, "examples": 4, "masks": {}, "randoms": {"targeted": "ab"}}}},
+        {"languages": {"sw": {"base": 1.0, "examples": 4, "masks": {}, "randoms": {}, "units": {"testing": "many"}}}},
     ],
 )
 def test_damaged_figures_are_named(study: TargetedStudy, tmp_path: Path, change: dict[str, Any]) -> None:
@@ -292,7 +326,7 @@ def test_fields_of_a_plan_can_be_changed() -> None:
         ("budget", "budget: a change is FIELD=VALUE"),
         ("=3", "=3: a change is FIELD=VALUE"),
         ("study=curves", "study=curves: a change is FIELD=VALUE"),
-        ("options={", "options={: not YAML after '='"),
+        ("options={", "options={, line 1: not YAML"),
         ("colour=red", "^--set colour=red: unknown field 'colour': choose from .*budget"),
         ("budget=much", "^--set budget=much: 'budget' must be a number, not 'much'"),
         ("languages=", "^--set languages=: 'languages' must be text, not None"),

@@ -161,7 +161,7 @@ def test_keys_do_not_depend_on_what_does_not_matter(setting: Setting, tmp_path: 
     same = [
         dataclasses.replace(cell, mask=named, series="other"),
         dataclasses.replace(cell, tuning=CellTuning(("en", "en"), dataclasses.replace(SETTINGS, patience=3))),
-        dataclasses.replace(cell, tuning=CellTuning(("en",), SETTINGS, 0.5, whole=("en",))),
+        dataclasses.replace(cell, tuning=CellTuning(("en",), SETTINGS, 0.5, own=(("en", 1.0),))),
         dataclasses.replace(cell, limit=10**6),
     ]
     other = [
@@ -223,6 +223,27 @@ def test_a_tuned_setting_is_kept_and_measured(
     examples = setting.dataset.examples("en", "test")
     assert isinstance(setting.task, Task)
     assert np.array_equal(measured, evaluate(first.model, setting.task, examples, setting.tokenizer).statistics)
+
+
+def test_cells_may_be_tuned_by_adapters(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = CellTuning(("en",), dataclasses.replace(SETTINGS, lora_rank=2))
+    assert "lora_rank" not in TUNING.content, "cells that were measured before are found again"
+    [mask, _] = masks(setting)
+    cells = [Cell("sw", "test", mask, tuning=tuning, epoch=epoch) for epoch in (1, None)]
+    with open_run(tmp_path / "run", {"seed": 0}) as run:
+        grid = Grid(setting, run.journal, tmp_path / "run")
+        measured = grid.measure(cells)
+        tuned = grid.tuned_setting(tuning)
+        monkeypatch.setattr("headwise.studies.tuned.train_encoded", None)
+        again = Grid(setting, run.journal, tmp_path / "run").tuned_setting(tuning)
+    assert all(torch.equal(a, b) for a, b in zip(tuned.model.parameters(), again.model.parameters(), strict=True))
+    assert isinstance(setting.task, Task)
+    small = tune(
+        shrink(setting.model, mask), setting.tokenizer, setting.dataset, setting.task, ("en",), settings=tuning.settings
+    )  # fmt: skip
+    found = evaluate(small.model, setting.task, setting.dataset.examples("sw", "test"), setting.tokenizer)
+    assert np.array_equal(measured[cells[1]], found.statistics)
+    assert len(measured[cells[0]]) == len(found.statistics)
 
 
 def test_shards_divide_the_cells_and_keep_series_together(setting: Setting) -> None:

@@ -84,8 +84,12 @@ def test_files_that_hold_no_fields_are_named(tmp_path: Path) -> None:
         b"- a\n- b": "f.yaml: has no fields",
         b"": "f.yaml: has no fields",
         b"a: \xff": "f.yaml: cannot be read",
-        b"a: 2020-13-45": "f.yaml: not YAML that can be read",
-        b"a: " + b"[" * 5000: "f.yaml: not YAML that can be read",
+        b"a: 2020-13-45": "f.yaml: not YAML: a date or number is not valid",
+        b"a: " + b"[" * 5000: "f.yaml: not YAML: .* the nesting is too deep",
+        b"a: " + b"9" * 5000: "f.yaml: not YAML: a date or number is not valid",
+        b"a: &x [1]\nb: [*x, *x]": r"f.yaml, line 2: not YAML: the alias \*x is not allowed",
+        b"a: &x {b: *x}": r"f.yaml, line 1: not YAML: the alias \*x is not allowed",
+        b"a: [" + b"1," * 600_000: "f.yaml: not YAML: it has 1,200,004 characters",
     }.items():
         path.write_bytes(content)
         with pytest.raises(HeadwiseError, match=says):

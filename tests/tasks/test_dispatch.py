@@ -12,7 +12,7 @@ from headwise.data.examples import TextExample, WordExample
 from headwise.engine.evaluation import evaluate, measure
 from headwise.tasks import find_task
 from headwise.tasks.causal import LanguageTask
-from headwise.tasks.dispatch import check_tokenizer, fit_to, task_of
+from headwise.tasks.dispatch import fit_to, task_of
 from headwise.tasks.encoding import usable_positions
 from headwise.tasks.translation import TranslationTask
 from tests.families import BY_NAME, Case
@@ -101,16 +101,6 @@ def test_an_example_that_is_too_long_is_cut_and_counted(tokenizer: Any, family: 
     examples = [WordExample("1", ("cat",) * 60, ("a",) * 60), WordExample("2", ("cat",), ("a",))]
     [found] = measure(model, task_of(model, "slots"), examples, tokenizer).results
     assert (found.examples, found.cut) == (2, 1)
-
-
-def test_a_tokenizer_of_many_languages_must_be_told_which() -> None:
-    class Many:
-        src_lang = "eng_Latn"
-
-    with pytest.raises(HeadwiseError, match=r"between many languages.*first_token"):
-        check_tokenizer(TranslationTask(), Many())
-    check_tokenizer(TranslationTask(first_token="deu_Latn"), Many())
-    check_tokenizer(LanguageTask(), Many())
 
 
 def test_language_models_need_texts(tokenizer: Any) -> None:

@@ -14,6 +14,7 @@ from headwise.cli.data import data_command
 from headwise.cli.gates import gates_command
 from headwise.cli.merge import merge_command
 from headwise.cli.options import AsJson, ModelName, TrustRemoteCode
+from headwise.cli.plot import plot_command
 from headwise.cli.prune import prune_command, refine_command
 from headwise.cli.roles import roles_command
 from headwise.cli.score import compare_command, score_command
@@ -57,6 +58,7 @@ app.command(name="merge")(merge_command)
 app.command(name="roles")(roles_command)
 app.command(name="study")(study_command)
 app.command(name="report")(report_command)
+app.command(name="plot")(plot_command)
 app.command(name="demo")(demo_command)
 
 
@@ -155,6 +157,9 @@ def _list_runs(as_json: bool) -> None:
         for folder, cells in ((folder, [config.get(name, "") for name in columns]) for folder, config in found.items())
     )
     print_table("runs", ("run", *columns), rows)
+    for config in found.values():
+        if "error" in config:
+            typer.echo(f"headwise: {config['error']}", err=True)
 
 
 def _site_rows(found: "HeadMap") -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from headwise.cli.options import AsJson, ClusterAddress, Seed, TrustRemoteCode, 
 from headwise.cli.progress import show_resumable
 from headwise.cli.tables import print_table
 from headwise.errors import HeadwiseError
-from headwise.files import check_target
+from headwise.outputs import check_target
 from headwise.pruning.kinds import ExportKind
 from headwise.support.display import shorten
 
@@ -142,7 +142,7 @@ def prune_command(
     other_weights: Annotated[
         bool, typer.Option("--other-weights", help="The mask was made for other weights of the same shape.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a pruned model.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -154,6 +154,7 @@ def prune_command(
     from headwise.means import MeanOutputs
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
+    from headwise.pruning.checkpoint import PRUNED
     from headwise.scoring.choose import best_choice, choose_mask
 
     flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
@@ -166,7 +167,7 @@ def prune_command(
     if named and (rules or count is not None or share is not None):
         raise HeadwiseError("--mask best chooses the heads: give no other rule, number or share")
     if named or (language is not None and mask is None and not rules and count is None and share is None):
-        check_target(out, {"the run": Path(model)}, overwrite)  # before the comparison, which takes long
+        check_target(out, {"the run": Path(model)}, PRUNED, overwrite)  # before the comparison, which takes long
         best, mask = _find_best(model, str(language), trust_remote_code, named), None
     if best is not None:
         choice = best_choice(model, best)
@@ -176,7 +177,7 @@ def prune_command(
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
     kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
-    check_target(out, kept, overwrite)
+    check_target(out, kept, PRUNED, overwrite)
     loaded = load_model(choice.model, trust_remote_code)
     heads = find_heads(loaded)
     chosen = choice.mask.moved_to(heads) if other_weights else choice.mask
@@ -184,11 +185,12 @@ def prune_command(
     kind = kind or (ExportKind.shrunk if chosen.off else ExportKind.folded)
     tokenizer, repaired = load_tokenizer(choice.model, trust_remote_code), []
 
-    def refit(pruned: Any) -> None:
+    def refit(pruned: Any) -> bool:
         from headwise.scoring.repair import examples_of_run, repair_model
 
         setting, examples = examples_of_run(model, str(language), loaded, tokenizer)
         repaired.append(repair_model(pruned, setting, examples, str(language)))
+        return repaired[-1].kept
 
     found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
     _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json, best)

@@ -75,6 +75,23 @@ def study_command(
     config = read_config(folder)
     print_study(study, f"{config.get('model')} on {config.get('data')}")
     typer.echo(f"CSV tables are in {folder}; to make a report: headwise report {folder}")
+    _draw_plots(study)
+
+
+def _draw_plots(study: "Study") -> None:
+    """Draw the plots of a study, if it has any; without matplotlib, say how to get it."""
+    from headwise.errors import MissingPackageError
+    from headwise.studies.plots import PlottedStudy, save_plots
+
+    if not isinstance(study, PlottedStudy):
+        return
+    try:
+        files = save_plots(study, study.folder)
+    except MissingPackageError as error:
+        typer.echo(f"Plots are not drawn: {error}")
+        return
+    if files:
+        typer.echo(f"Plots: {', '.join(path.name for path in files)}")
 
 
 def _part_name(only: str | None, shard: str | None) -> str:
@@ -137,13 +154,16 @@ def demo_command(
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of headwise score, study or demo.")],
     out: Annotated[Path | None, typer.Option("--out", help="Output file.  [default: RUN/report.html]")] = None,
+    roles: Annotated[
+        Path | None, typer.Option("--roles", metavar="RUN", help="Also show the roles of a run of headwise roles.")
+    ] = None,
 ) -> None:
     """Write a self-contained HTML report of a run."""
     from headwise.report import write_report
     from headwise.studies import report_of
 
     path = out or run / "report.html"
-    write_report(path, report_of(run))
+    write_report(path, report_of(run, roles))
     typer.echo(f"{path}: open it in a browser")
 
 

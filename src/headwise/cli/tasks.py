@@ -102,7 +102,7 @@ def evaluate_command(
         from headwise.data.catalog import open_dataset
         from headwise.data.selection import language_codes
         from headwise.models import load_model
-        from headwise.tasks.dispatch import check_tokenizer, task_of
+        from headwise.tasks.dispatch import task_of
 
         dataset = open_dataset(data, task)
         _check_used(task, beams, window, wrong_language)
@@ -112,7 +112,6 @@ def evaluate_command(
         loaded = load_model(model, trust_remote_code, device="cpu" if distributed else device, dtype=dtype)
         tokenizer = _tokenizer(model, trust_remote_code)
         chosen = task_of(loaded, task, side, beams or 1, window)
-        check_tokenizer(chosen, tokenizer)
         if distributed:
             with use_workers(workers, cluster, device) as (make_engine, _):
                 judge = _judge(loaded, chosen, tokenizer, baseline, make_engine)
@@ -154,10 +153,16 @@ def tune_command(
             help="Stop after this number of epochs without a better dev value; 0 disables early stopping.",
         ),
     ] = 0,
+    lora_rank: Annotated[
+        int,
+        typer.Option(
+            "--lora-rank", min=0, help="Train LoRA adapters of this rank and merge them; 0 trains all weights."
+        ),
+    ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random draws.")] = 0,
     device: Device = "auto",
     dtype: Dtype = "float32",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the contents of the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a tuned model.")] = False,
     as_json: AsJson = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
@@ -183,6 +188,7 @@ def tune_command(
             train_embeddings=train_embeddings,
             bfloat16=bfloat16,
             patience=patience,
+            lora_rank=lora_rank,
             seed=seed,
             device=device,
             dtype=dtype,

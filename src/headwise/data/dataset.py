@@ -1,9 +1,9 @@
 """A set of examples in several languages, loaded language by language and split by split."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headwise.data.examples import Example
+from headwise.data.examples import Example, TranslationExample
 from headwise.data.ids import identifies_item
 from headwise.data.languages import check_code
 from headwise.errors import HeadwiseError
@@ -19,8 +19,8 @@ class Dataset:
         splits: The names of its splits, such as `train`, `dev`, `test`.
         load: Returns the examples of a language and a split.
         note: A remark that is shown wherever results on the data set are shown; may be empty.
-        variants: Those of `languages` that are further corpora of a language, such as `en_ewt` beside `en`; they are
-            not part of `--languages all`.
+        variants: Those of `languages` that are not part of `--languages all`: further corpora of a language, such as
+            `en_ewt` beside `en`, and pairs of languages without English.
         task: The task that it was opened for.
 
     Raises:
@@ -60,7 +60,7 @@ class Dataset:
         examples = self.load(language, split)
         if not examples:
             raise HeadwiseError(f"{self.name}: no examples for language {language!r} in split {split!r}")
-        return examples
+        return tuple(_with_pair(each, language) for each in examples) if "-" in language else examples
 
     def aligned(self, languages: Sequence[str], split: str) -> dict[str, tuple[Example, ...]]:
         """Return the items that all the languages have, in the order of the first language.
@@ -79,3 +79,10 @@ class Dataset:
         if not shared:
             raise HeadwiseError(f"{self.name}: {', '.join(languages)} share no item in split {split!r}")
         return {language: tuple(examples[key] for key in shared) for language, examples in by_id.items()}
+
+
+def _with_pair(example: Example, language: str) -> Example:
+    """The example with the pair of languages that the code names, if it is a translation without one."""
+    if not isinstance(example, TranslationExample) or example.pair:
+        return example
+    return replace(example, pair=language.partition("_")[0])

@@ -1,6 +1,6 @@
 """Examples of the tasks, independent of the file or hub that they come from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Universal part-of-speech tags, in the order of classifiers' outputs.
 UPOS = (
@@ -45,11 +45,19 @@ class WordExample:
 
 @dataclass(frozen=True)
 class TranslationExample:
-    """A sentence and its translation."""
+    """A sentence and its translation.
+
+    Attributes:
+        id: The same for the same item in every language of an aligned set.
+        source: The sentence.
+        target: Its translation.
+        pair: The languages of both, such as `en-sw`; a data set sets it. Only models of many languages need it.
+    """
 
     id: str
     source: str
     target: str
+    pair: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 from headwise.data.columns import IL_NER_LABELS, TURKISH_WIKI_LABELS, align_pud, read_atis, read_columns, read_uner
@@ -41,6 +42,8 @@ _PAWS_X = re.compile(r"(translated_)?(?P<split>train|dev|test)(_2k)?\.tsv(\.gz)?
 _NLI = re.compile(r"(?:xnli|mnli)\.(?P<split>train|dev|test)\.tsv(\.gz)?")
 _PARALLEL = re.compile(r"(?P<language>[a-z]{2,3}-[a-z]{2,3})\.tsv(\.gz)?")
 _TEXTS = re.compile(r"(?P<language>[a-z]{2,3})\.(?P<split>train|dev|test)\.txt(\.gz)?")
+#: Pairs without it are not part of `--languages all`.
+_ENGLISH = "en"
 _FLORES = re.compile(r"flores200\.(?P<language>[a-z]{2,3})\.txt(\.gz)?")
 
 Loader = Callable[[], tuple[Example, ...]]
@@ -157,7 +160,8 @@ def _named(corpora: list[Corpus]) -> tuple[dict[str, Corpus], tuple[str, ...]]:
     plain = {language: _plain(found) for language, found in by_language.items()}
     several = (corpus for found in by_language.values() if len(found) > 1 for corpus in found)
     variants = {f"{corpus.language}_{corpus.name}": corpus for corpus in several}
-    return plain | variants, tuple(variants)
+    rare = [code for code in plain if "-" in code and _ENGLISH not in code.split("-")]  # pairs without English
+    return plain | variants, (*rare, *variants)
 
 
 def _plain(found: list[Corpus]) -> Corpus:
@@ -301,9 +305,8 @@ def _find_translation(root: Path) -> list[Corpus]:
         for split in ("train", "dev", "test")
     ]
     flores = {match["language"]: path for path, match in _matches(root / "mt", _FLORES)}
-    if english := flores.pop("en", None):
-        for language, path in flores.items():
-            found.append((f"en-{language}", "flores", "test", partial(read_aligned, english, path)))
+    for one, other in permutations(flores, 2):
+        found.append((f"{one}-{other}", "flores", "test", partial(read_aligned, flores[one], flores[other])))
     return _collect(found)
 
 

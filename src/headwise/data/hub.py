@@ -17,6 +17,7 @@ from headwise.data.massive import CHARACTER_LOCALES, parse_slots
 from headwise.data.text import read_lines
 from headwise.data.tsv import NLI_LABELS
 from headwise.errors import HeadwiseError
+from headwise.support.yaml_text import parse_yaml
 
 HUB = "hub:"
 #: The branch on which the hub keeps its own parquet copies of sets that are scripts. It has a folder for each config.
@@ -194,16 +195,8 @@ def _read_declaration(file: Path) -> Declaration:
 
 
 def _parse(file: Path) -> dict[Any, Any]:
-    yaml = _import("yaml")
-    text = "\n".join(line for _, line in read_lines(file))
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise HeadwiseError(f"{file}{where}: not YAML ({getattr(error, 'problem', error)}): correct the line") from None
-    except RecursionError:
-        raise HeadwiseError(f"{file}: too many nested brackets: give another file") from None
+    _import("yaml")
+    raw = parse_yaml("\n".join(line for _, line in read_lines(file)), str(file))
     if not isinstance(raw, dict):
         raise HeadwiseError(f"{file}: no fields: write one `name: value` per line, as docs/data.md says")
     return raw

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ from typing import Any
 
 from headwise.errors import HeadwiseError
 
+#: Maximum number of bytes of a line.
+_LONGEST = 16_000_000
+#: A compressed text may unpack to this number of bytes, or to this multiple of its size.
+_UNPACKED, _RATIO = 5_000_000, 100
 FilePath = str | os.PathLike[str]
 
 
@@ -58,9 +63,20 @@ def read_json_object(path: FilePath, number: int, line: str) -> dict[str, Any]:
         raise HeadwiseError(f"{path}, line {number}: not JSON ({error.msg}): give one object per line") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of brackets
         raise HeadwiseError(f"{path}, line {number}: JSON too deep or with too large numbers: drop the line") from None
+    if "\\ud" in line.lower() and _has_lone_surrogate(found):
+        raise HeadwiseError(f"{path}, line {number}: a \\u escape that is half a character: correct the line")
     if not isinstance(found, dict):
         raise HeadwiseError(f"{path}, line {number}: a JSON {type(found).__name__}, not an object: write {{...}}")
     return found
+
+
+def _has_lone_surrogate(found: Any) -> bool:
+    """Whether JSON data have text that is not valid Unicode."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def read_blocks(path: FilePath) -> Iterator[list[tuple[int, str]]]:
@@ -80,11 +96,12 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
     try:
         with Path(path).open("rb") as file:
             if Path(path).suffix != ".gz":
-                yield from file
+                yield from _checked(file, path)
                 return
+            most = max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size)
             with gzip.open(file) as unpacked:
                 # Much faster than GzipFile's own readline, which is Python code.
-                yield from io.BufferedReader(unpacked)
+                yield from _checked(io.BufferedReader(unpacked), path, most)
     except FileNotFoundError:
         raise HeadwiseError(f"{path}: no such file: check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
@@ -93,6 +110,22 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
         ) from None
     except OSError as error:
         raise HeadwiseError(f"{path}: cannot be read ({error.strerror}): check its permissions") from None
+
+
+def _checked(file: io.BufferedReader, path: FilePath, most: float = math.inf) -> Iterator[bytes]:
+    """The lines of an open file, as long as none is too long and all together have at most `most` bytes."""
+    size = 0
+    for number, raw in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), 1):
+        size += len(raw)
+        if len(raw) > _LONGEST:
+            raise HeadwiseError(
+                f"{path}, line {number}: longer than {_LONGEST:,} bytes: split it, or give another file"
+            )
+        if size > most:
+            raise HeadwiseError(
+                f"{path}: it unpacks to more than {_RATIO} times its size, as no text does: give another file"
+            )
+        yield raw
 
 
 def _decode(raw: bytes, path: FilePath, number: int) -> str:

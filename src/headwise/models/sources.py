@@ -71,7 +71,7 @@ def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any
 
 def class_of(config: Any) -> Any:
     """The class that the config names, or the bare model."""
-    classes = (find_class(name) for name in config.architectures or ())
+    classes = (find_class(name) for name in config.architectures or () if isinstance(name, str))
     return next((cls for cls in classes if cls is not None), AutoModel)
 
 

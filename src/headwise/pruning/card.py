@@ -19,7 +19,7 @@ library_name: headwise
 # {title}
 
 `{cls}` with {removed} of {total} attention heads removed by [headwise](https://pypi.org/project/headwise/).
-The heads are cut out of the weights, so plain `from_pretrained` cannot load it:
+{changes}The heads are cut out of the weights, so plain `from_pretrained` cannot load it:
 
 ```python
 from headwise import load_pruned
@@ -33,8 +33,15 @@ model = load_pruned("{folder}")
 """
 
 
-def write_card(folder: Path, config: Any, heads: HeadMap, removed: tuple[str, ...], languages: tuple[str, ...]) -> None:
-    """Write the model card of a shrunk model into its folder."""
+def write_card(
+    folder: Path,
+    config: Any,
+    heads: HeadMap,
+    removed: tuple[str, ...],
+    languages: tuple[str, ...],
+    changes: tuple[str, ...] = (),
+) -> None:
+    """Write the model card of a shrunk model into its folder; `changes` are sentences about its other weights."""
     removed_by_site = group_players(removed)
     rows = "\n".join(
         f"| {site.name} | {len(site.heads)} | {', '.join(map(str, removed_by_site.get(site.name, ()))) or 'none'} |"
@@ -49,6 +56,7 @@ def write_card(folder: Path, config: Any, heads: HeadMap, removed: tuple[str, ..
         cls=config.architectures[0],
         removed=len(removed),
         total=len(removed) + len(heads.players()),
+        changes="".join(f"{change}\n" for change in changes),
         folder="path/or/name",
         rows=rows,
     )

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from transformers import AutoConfig, GenerationConfig
 
 from headwise.errors import CheckpointError, HeadwiseError
-from headwise.files import is_folder, new_folder, read_json, write_json
+from headwise.files import is_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
+from headwise.outputs import output_folder
 from headwise.pooling import find_class
 from headwise.pruning.biases import add_biases
 from headwise.pruning.card import base_name, write_card
@@ -28,6 +29,8 @@ MANIFEST = "headwise.json"
 #: Not `model.safetensors`: transformers would load it and, with `ignore_mismatched_sizes`, use random weights.
 WEIGHTS = "pruned.safetensors"
 
+#: What the folder of a pruned model is called.
+PRUNED = "pruned model"
 _FORMAT = "headwise-pruned"
 _VERSION = 1
 
@@ -38,6 +41,8 @@ def save_pruned(
     tokenizer: Any = None,
     languages: str | Sequence[str] = (),
     overwrite: bool = False,
+    changes: Sequence[str] = (),
+    kind: str = PRUNED,
 ) -> None:
     """Save a shrunk model: weights, config, manifest, model card and, if given, its tokenizer.
 
@@ -48,14 +53,16 @@ def save_pruned(
         folder: The folder to write; must be empty or new unless `overwrite` is set.
         tokenizer: Any object with `save_pretrained`.
         languages: Languages that the model was pruned for, for the card.
-        overwrite: Replace the contents of the folder.
+        overwrite: Replace an output of the same kind.
+        changes: Other changes to the weights, a sentence each, for the card.
+        kind: What the folder is, as `overwrite` checks it.
     """
     base = base_model(_merged(model))
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
     if find_class(type(base).__name__) is not type(base):
         raise HeadwiseError(f"{type(base).__name__} is not a class of transformers, so it cannot be loaded again")
     heads = find_heads(base)
-    with new_folder(folder, overwrite) as draft:
+    with output_folder(folder, kind, overwrite) as draft:
         config = copy.deepcopy(base.config)
         config.architectures = [type(base).__name__]
         config.save_pretrained(draft)
@@ -79,7 +86,7 @@ def save_pruned(
             "sha256": _sha256(draft / WEIGHTS),
         }
         write_json(draft / MANIFEST, manifest)
-        write_card(draft, config, heads, removed_heads(base.config), languages)
+        write_card(draft, config, heads, removed_heads(base.config), languages, tuple(changes))
 
 
 def load_pruned(

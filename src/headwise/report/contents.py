@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from headwise.errors import HeadwiseError
 from headwise.heads import PlayerKind
+from headwise.roles.table import HeadRoles
 from headwise.scores import HeadScores
 
 #: Differences with a smaller P-value are marked.
@@ -30,9 +31,8 @@ class Gain:
         p_value: P-value of the difference.
         random_mean: Mean of the metric when the same number of heads is removed at random.
         random_sd: Standard deviation over these random removals.
-        michel: The metric when the same number of heads is removed by lowest gradient importance.
-        zero_shot: The metric under the source language's mask.
-        pooled: The metric under one mask for all languages.
+        off: Names of the removed heads; empty if they are not known.
+        parameters: Number of parameters of the model before and after pruning, if known.
 
     Example:
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
@@ -49,9 +49,8 @@ class Gain:
     p_value: float
     random_mean: float | None = None
     random_sd: float | None = None
-    michel: float | None = None
-    zero_shot: float | None = None
-    pooled: float | None = None
+    off: tuple[str, ...] = ()
+    parameters: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.base) and math.isfinite(self.pruned)):
@@ -63,11 +62,35 @@ class Gain:
         return self.pruned - self.base
 
     @property
+    def random_difference(self) -> float | None:
+        """The mean change of the metric when the same number of heads is removed at random."""
+        return None if self.random_mean is None else self.random_mean - self.base
+
+    @property
     def mark(self) -> str:
         """`+` if significantly better, `−` if significantly worse, otherwise empty."""
         if not self.p_value < SIGNIFICANT or not self.difference:
             return ""
         return "+" if self.difference > 0 else "−"
+
+
+@dataclass(frozen=True)
+class MaskGains:
+    """The gains of all languages by one kind of mask.
+
+    Attributes:
+        name: Name of the kind, such as `refined`.
+        about: How its heads are chosen, as a clause.
+        gains: The gains; a language that has no mask of this kind is left out.
+        main: Whether the kind is shown from the start; other kinds can be switched on.
+        command: The command that prunes a model in this way, with `{language}` for the language.
+    """
+
+    name: str
+    about: str
+    gains: tuple[Gain, ...]
+    main: bool = True
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +100,7 @@ class Curve:
     Attributes:
         language: The language.
         ranking: Name of the ranking.
-        removed: Number of heads removed at each point, increasing.
+        removed: Number of heads removed at each point, or what else the horizontal axis shows; increasing.
         value: The metric at each point, in percent.
         low: Lower edge of the band; empty for no band.
         high: Upper edge of the band.
@@ -104,17 +127,17 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class ScoringCost:
-    """The cost of scoring one language.
+class LanguageCost:
+    """The cost of the results of one language, in units: passes of one example through the whole model.
 
     Attributes:
         language: The language.
-        units: Passes of one example through the whole model.
-        seconds: Elapsed time, if known.
+        units: Units of each step, such as `scoring`, `refining` and `testing`.
+        seconds: Elapsed time of scoring, if known.
     """
 
     language: str
-    units: float
+    units: Mapping[str, float]
     seconds: float | None = None
 
 
@@ -126,11 +149,13 @@ class Section:
         title: The title.
         body: The markup.
         headline: A sentence for the top of the page.
+        masks: The players that masks remove, by name of the mask and language; the atlas shows them.
     """
 
     title: str
     body: Markup
     headline: str = ""
+    masks: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,7 +170,8 @@ class Report:
         note: A note at the top of the page.
         sections: The sections of a study, which come first.
         scores: Scores of the heads, by language.
-        cost: The cost of scoring, by language.
+        roles: Roles of the heads, if they were measured.
+        cost: The cost, by language.
         provenance: Further provenance of the results, by name.
         commands: Shell commands that repeat the run.
 
@@ -161,7 +187,8 @@ class Report:
     note: str = ""
     sections: tuple[Section, ...] = ()
     scores: Mapping[str, HeadScores] = field(default_factory=dict)
-    cost: tuple[ScoringCost, ...] = ()
+    roles: HeadRoles | None = None
+    cost: tuple[LanguageCost, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from headwise.report.contents import Curve, Section
 from headwise.report.html import element, isolated, joined
+from headwise.report.names import language_label
 from headwise.report.numbers import plain, ticks
 from headwise.report.palette import LINES
 
@@ -51,29 +52,29 @@ class _Axes:
 
 
 def curves_section(
-    curves: Sequence[Curve], metric: str, noun: str, title: str = "Iterative pruning", text: str = ""
+    curves: Sequence[Curve], metric: str, axis: str, title: str = "Iterative pruning", text: str = ""
 ) -> Section:
     """A plot for every language.
 
     Args:
         curves: The curves; those without points are left out.
         metric: Name of the metric.
-        noun: Name of one player, such as `head`.
+        axis: Title of the horizontal axis, such as `heads removed`.
         title: Title of the section.
         text: The text above the plots; by default it says that the lowest-ranked are removed first.
     """
     drawn = [curve for curve in curves if curve.removed]
     rankings = list(dict.fromkeys(curve.ranking for curve in drawn))
-    axes, words = _Axes.of(drawn), _Words(metric, noun)
+    axes, words = _Axes.of(drawn), _Words(metric, axis)
     figures = [
         element(
             "figure",
-            element("figcaption", element("strong", isolated(language))),
+            element("figcaption", element("strong", language_label(language))),
             _plot(language, [curve for curve in drawn if curve.language == language], rankings, axes, words),
         )
         for language in dict.fromkeys(curve.language for curve in drawn)
     ]
-    text = text or f"{metric[:1].upper()}{metric[1:]} (%) by {noun}s removed, lowest ranked first."
+    text = text or f"{metric[:1].upper()}{metric[1:]} (%) by {axis}, lowest ranked first."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
     return Section(title, joined([element("p", text), legend, element("div", *figures, class_="plots")]))
 
@@ -81,7 +82,7 @@ def curves_section(
 @dataclass(frozen=True)
 class _Words:
     metric: str
-    noun: str
+    axis: str
 
 
 def _key(place: int, ranking: str) -> Markup:
@@ -95,7 +96,7 @@ def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes:
     drawn += [_line(curve, kind) for curve, kind in zip(curves, classes, strict=True)]
     return element(
         "svg",
-        *_frame(axes, f"{words.noun}s removed"),
+        *_frame(axes, words.axis),
         element("g", *drawn, transform=axes.transform()),
         element("line", class_="cursor", y1=_TOP, y2=_HEIGHT - _BOTTOM, x1=-9, x2=-9),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
@@ -103,8 +104,8 @@ def _plot(language: str, curves: Sequence[Curve], rankings: Sequence[str], axes:
         class_="plot",
         role="img",
         tabindex="0",
-        aria_label=f"{language}: {words.metric} by {words.noun}s removed",
-        data_noun=f"{words.noun}s removed",
+        aria_label=f"{language}: {words.metric} by {words.axis}",
+        data_noun=words.axis,
     )
 
 

@@ -1,193 +1,191 @@
-"""The section of gains: the effect of removing heads on each language, as a sentence and a table."""
+"""The section of gains: the effect of removing heads on each language, as a sentence, a chart and one table."""
 
-import math
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from markupsafe import Markup
 
-from headwise.report.contents import SIGNIFICANT, Gain, Section
-from headwise.report.html import element, isolated, joined, table_frame
-from headwise.report.numbers import number_range, plain, plural, probability, signed, span
+from headwise.report.contents import SIGNIFICANT, Gain, MaskGains, Section
+from headwise.report.gain_chart import gain_chart, kind_sample, random_sample
+from headwise.report.headline import gains_headline
+from headwise.report.html import element, joined, table_frame
+from headwise.report.names import language_label, short_list
+from headwise.report.numbers import count, plain, probability, signed, span
 
-_BAR_WIDTH, _BAR_HEIGHT, _BAR_MARGIN = 140, 22, 5
+TITLE = "Gains"
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column with the metric under a control: title, values and explanation."""
+    """A column of the table: title, and text and sorting key of a cell."""
 
     title: str
-    value: Callable[[Gain], float | None]
-    meaning: str
+    text: Callable[[Gain], str]
+    key: Callable[[Gain], float | None]
 
 
-_OTHERS = (
-    _Column("Random", lambda gain: gain.random_mean, "the same number removed at random, mean ± standard deviation"),
-    _Column("Michel", lambda gain: gain.michel, "the same number removed, by lowest gradient importance"),
-    _Column("Zero-shot", lambda gain: gain.zero_shot, "the source language’s mask"),
-    _Column("Pooled", lambda gain: gain.pooled, "one mask for all languages"),
-)
-
-
-def _removed(gains: Sequence[Gain], noun: str) -> str:
-    removed = [gain.heads_removed for gain in gains]
-    return f"{number_range(removed)} {noun if set(removed) == {1} else noun + 's'}"
-
-
-def _verdict(gains: Sequence[Gain]) -> str:
-    mean, average = signed(fmean(gain.difference for gain in gains)), " on average" if len(gains) > 1 else ""
-    better, worse = (sum(gain.mark == mark for gain in gains) for mark in "+−")
-    sentence = (
-        f"{mean} points{average}: significantly better in {better or 'none'} of {plural(len(gains), 'language')}, "
-        f"worse in {worse or 'none'}."
-    )
-    random = [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None]
-    if len(random) < len(gains):
-        return sentence
-    return f"{sentence} Removing the same number at random: {signed(fmean(random))} points."
-
-
-@dataclass(frozen=True)
-class GainsText:
-    """The texts of a section of gains.
-
-    Attributes:
-        title: Title of the section.
-        about: A sentence before the table.
-        headline: Start of the sentence at the top of the page, with `{removed}` for the number of heads; the change of
-            the metric follows.
-    """
-
-    title: str
-    about: str
-    headline: str
-
-
-def gains_section(gains: Sequence[Gain], metric: str, noun: str, text: GainsText) -> Section:
-    """A table of gains with its headline.
+def gains_section(
+    kinds: Sequence[MaskGains], metric: str, noun: str, players: int | None = None, about: str = ""
+) -> Section:
+    """The gains of all languages by all kinds of masks.
 
     Args:
-        gains: The gains, at least one.
+        kinds: The gains of each kind of mask, the most important first; kinds without gains are left out.
         metric: Name of the metric.
         noun: Name of one player, such as `head`.
-        text: Title and sentences.
+        players: Number of players of the whole model, if known.
+        about: What the metric was measured on, as a sentence.
 
     Example:
         >>> gain = Gain("zh", heads_removed=12, base=66.0, pruned=76.5, low=8.0, high=13.0, p_value=0.0002)
-        >>> text = GainsText("Gains", "", "Removing {removed} changed accuracy by")
-        >>> gains_section([gain], "accuracy", "head", text).headline
-        'Removing 12 heads changed accuracy by +10.5 points: significantly better in 1 of 1 language, worse in none.'
+        >>> gains_section([MaskGains("refined", "", (gain,))], "accuracy", "head").headline
+        'Without 12 heads, accuracy in Chinese rises from 66.0 to 76.5: +10.5 points (95% interval +8.0 to +13.0).'
     """
-    others = [column for column in _OTHERS if any(column.value(gain) is not None for gain in gains)]
-    scale = _Scale.of(gains)
-    titles = ["Language", "Removed", "Base", "Pruned", "Difference", "95% interval", "P"]
-    titles += [column.title for column in others]
+    kinds = [kind for kind in kinds if kind.gains]
+    body = joined(
+        [
+            element("p", about) if about else None,
+            _legend(kinds),
+            gain_chart(kinds, metric, noun),
+            _explanation(kinds),
+            _table(kinds, noun),
+            _prune(kinds),
+        ]
+    )
+    masks = {
+        kind.name: {gain.language: gain.off for gain in kind.gains}
+        for kind in kinds
+        if any(gain.off for gain in kind.gains)
+    }
+    return Section(TITLE, body, gains_headline(kinds, metric, noun, players), masks)
+
+
+def _has_random(kinds: Sequence[MaskGains]) -> bool:
+    return any(gain.random_mean is not None for kind in kinds for gain in kind.gains)
+
+
+def _legend(kinds: Sequence[MaskGains]) -> Markup:
+    """The kinds of masks as check boxes that show or hide them in the chart and the table."""
+    boxes = [
+        element(
+            "label",
+            element("input", type="checkbox", checked=kind.main, data_kind=place, autocomplete="off"),
+            " ",
+            kind_sample(place),
+            f" {kind.name}",
+        )
+        for place, kind in enumerate(kinds)
+    ]
+    random = element("span", random_sample(), " as many at random") if _has_random(kinds) else None
+    return element("div", *boxes, random, class_="choices kinds", role="group", aria_label="Kinds of masks")
+
+
+def _explanation(kinds: Sequence[MaskGains]) -> Markup:
+    filled = (
+        f"Filled dots differ significantly from the whole model (P < {SIGNIFICANT}, paired bootstrap, separately for "
+        "each language and mask, without correction for their number). Lines are 95% intervals."
+    )
+    random = " Diamonds: mean of the same number of random removals, with their standard deviation."
+    meanings = [f" {kind.name[:1].upper()}{kind.name[1:]}: {kind.about}." for kind in kinds if kind.about]
+    return element("p", filled, random if _has_random(kinds) else None, *meanings, class_="legend")
+
+
+def _columns(kinds: Sequence[MaskGains]) -> list[_Column]:
+    """The columns that have a value."""
+    columns = [
+        _Column("Removed", lambda gain: f"{gain.heads_removed:,}", lambda gain: gain.heads_removed),
+        _Column("Whole model", lambda gain: plain(gain.base), lambda gain: gain.base),
+        _Column("Pruned", lambda gain: plain(gain.pruned), lambda gain: gain.pruned),
+        _Column("Difference", lambda gain: signed(gain.difference), lambda gain: gain.difference),
+        _Column("95% interval", lambda gain: span(gain.low, gain.high), lambda gain: gain.low),
+        _Column("P", lambda gain: probability(gain.p_value), lambda gain: gain.p_value),
+        _Column("Random", _random_text, lambda gain: gain.random_difference),
+        _Column("Parameters", _size_text, lambda gain: gain.parameters[1] if gain.parameters else None),
+    ]
+    gains = [gain for kind in kinds for gain in kind.gains]
+    return [column for column in columns if any(column.key(gain) is not None for gain in gains)]
+
+
+def _random_text(gain: Gain) -> str:
+    spread = "" if gain.random_sd is None else f" ± {plain(gain.random_sd)}"
+    return f"{signed(gain.random_difference)}{spread}"
+
+
+def _size_text(gain: Gain) -> str:
+    if gain.parameters is None:
+        return plain(None)
+    before, after = gain.parameters
+    return f"{count(after)} ({signed(100 * (after / before - 1))}%)"
+
+
+def _table(kinds: Sequence[MaskGains], noun: str) -> Markup:
+    """One row per language and kind of mask, with columns to show or hide."""
+    columns, listed = _columns(kinds), any(gain.off for kind in kinds for gain in kind.gains)
+    titles = ["Language", "Mask", *(column.title for column in columns)]
+    lists = f"{noun[:1].upper()}{noun[1:]}s removed"
+    titles += [lists] if listed else []
+    hidden = {lists, "P"}
+    choices = [
+        element(
+            "label",
+            element("input", type="checkbox", checked=title not in hidden, data_column=place, autocomplete="off"),
+            f" {title}",
+        )
+        for place, title in enumerate(titles)
+        if place > 1
+    ]
+    languages = dict.fromkeys(gain.language for kind in kinds for gain in kind.gains)
+    rows = [
+        element("tr", *_row(kind, gain, columns, listed), data_kind=place)
+        for language in languages
+        for place, kind in enumerate(kinds)
+        for gain in kind.gains
+        if gain.language == language
+    ]
     table = element(
         "table",
-        element("thead", element("tr", *_headers(titles))),
-        element("tbody", *(element("tr", *_row(gain, others, scale)) for gain in gains)),
-        element("tfoot", _mean_row(gains, others)) if len(gains) > 1 else None,
+        element("thead", element("tr", *_headers(titles, lists))),
+        element("tbody", *rows),
         class_="sortable",
     )
-    body = joined([element("p", text.about), table_frame(text.title, table), _explanation(metric, others)])
-    return Section(text.title, body, f"{text.headline.format(removed=_removed(gains, noun))} {_verdict(gains)}")
+    summary = element("summary", "Table of all numbers")
+    bar = element("div", *choices, class_="choices", role="group", aria_label="Columns")
+    return element("details", summary, bar, table_frame(TITLE, table), class_="numbers")
 
 
-def _headers(titles: Sequence[str]) -> Iterator[Markup]:
+def _headers(titles: Sequence[str], lists: str) -> Iterator[Markup]:
     for title in titles:
-        kind = None if title == "Language" else "number"
-        button = element("button", title, type="button")
-        yield element("th", button, class_=kind, scope="col", colspan="2" if title == "Difference" else None)
+        kind = None if title in ("Language", "Mask", lists) else "number"
+        yield element("th", element("button", title, type="button"), class_=kind, scope="col")
 
 
-def _row(gain: Gain, others: Sequence[_Column], scale: "_Scale") -> Iterator[Markup]:
-    words = {"+": "significantly better", "−": "significantly worse", "": ""}
-    mark = element("abbr", gain.mark, title=words[gain.mark], class_="mark") if gain.mark else None
-    yield element("th", isolated(gain.language), scope="row")
-    yield _number(f"{gain.heads_removed:,}", gain.heads_removed)
-    yield _number(plain(gain.base), gain.base)
-    yield _number(plain(gain.pruned), gain.pruned)
-    yield element("td", signed(gain.difference), mark, class_="number difference", data_v=f"{gain.difference:.6g}")
-    yield element("td", scale.bar(gain), class_="bar")
-    yield _number(span(gain.low, gain.high), gain.low)
-    yield _number(probability(gain.p_value), gain.p_value)
-    for column in others:
-        value = column.value(gain)
-        spread = gain.random_sd if column.title == "Random" and value is not None else None
-        text = plain(value) if spread is None else f"{plain(value)} ± {plain(spread)}"
-        small = None if value is None else element("small", signed(value - gain.base))
-        yield _number(joined([text, small]), value)
+def _row(kind: MaskGains, gain: Gain, columns: Sequence[_Column], listed: bool) -> Iterator[Markup]:
+    yield element("th", language_label(gain.language), scope="row")
+    yield element("td", kind.name)
+    for column in columns:
+        key = column.key(gain)
+        mark = _mark(gain) if column.title == "Difference" else None
+        style = "number difference" if column.title == "Difference" else "number"
+        yield element("td", column.text(gain), mark, class_=style, data_v=None if key is None else f"{key:.6g}")
+    if listed:
+        yield element("td", element("code", short_list(gain.off)) if gain.off else None, class_="heads")
 
 
-def _number(text: str, value: float | None) -> Markup:
-    return element("td", text, class_="number", data_v=None if value is None else f"{value:.6g}")
+def _mark(gain: Gain) -> Markup | None:
+    words = {"+": "significantly better", "−": "significantly worse"}
+    return element("abbr", gain.mark, title=words[gain.mark], class_="mark") if gain.mark else None
 
 
-def _mean_row(gains: Sequence[Gain], others: Sequence[_Column]) -> Markup:
-    cells = [
-        element("th", "Mean", scope="row"),
-        _number(plain(fmean(gain.heads_removed for gain in gains)), None),
-        _number(plain(fmean(gain.base for gain in gains)), None),
-        _number(plain(fmean(gain.pruned for gain in gains)), None),
-        element("td", signed(fmean(gain.difference for gain in gains)), class_="number difference"),
-        element("td", colspan="3"),
-    ]
-    for column in others:
-        values = [value for gain in gains if (value := column.value(gain)) is not None]
-        known = len(values) == len(gains)
-        gap = fmean(values) - fmean(gain.base for gain in gains) if known else None
-        small = None if gap is None else element("small", signed(gap))
-        cells.append(_number(joined([plain(fmean(values) if known else None), small]), None))
-    return element("tr", *cells)
-
-
-def _explanation(metric: str, others: Sequence[_Column]) -> Markup:
-    parts = [f"{metric[:1].upper()}{metric[1:]} in percent, differences in percentage points."]
-    parts += [
-        f"+ and − mark P < {SIGNIFICANT}, separately for each language.",
-        "Bars show the difference with its 95% interval"
-        + (" (line) and the random control (diamond)." if others and others[0].title == "Random" else " (line)."),
-    ]
-    parts += [f"{column.title}: {column.meaning}." for column in others]
-    return element("p", " ".join(parts), class_="legend")
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """The common axis of the bars, in percentage points."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, gains: Sequence[Gain]) -> "_Scale":
-        ends = [end for gain in gains for end in (gain.difference, gain.low, gain.high)]
-        ends += [gain.random_mean - gain.base for gain in gains if gain.random_mean is not None]
-        known = [0.0, *(end for end in ends if math.isfinite(end))]
-        return cls(min(known), max(known)) if max(known) > min(known) else cls(-1.0, 1.0)
-
-    def x(self, value: float) -> float:
-        """The horizontal position of a value."""
-        share = (value - self.low) / (self.high - self.low)
-        return round(_BAR_MARGIN + share * (_BAR_WIDTH - 2 * _BAR_MARGIN), 1)
-
-    def bar(self, gain: Gain) -> Markup:
-        """The bar of one gain; its numbers are in the table."""
-        zero, end, middle = self.x(0), self.x(gain.difference), _BAR_HEIGHT / 2
-        kind = "better" if gain.difference > 0 else "worse"
-        shapes = [
-            element("rect", x=min(zero, end), y=middle - 6, width=round(abs(end - zero), 1), height=12,
-                    class_=kind if gain.mark else f"{kind} unsure"),
-            element("line", x1=zero, x2=zero, y1=0, y2=_BAR_HEIGHT, class_="zero"),
-        ]  # fmt: skip
-        if math.isfinite(gain.low) and math.isfinite(gain.high):
-            low, high = self.x(gain.low), self.x(gain.high)
-            path = f"M{low} {middle}H{high}M{low} {middle - 3}v6M{high} {middle - 3}v6"
-            shapes.append(element("path", d=path, class_="whisker"))
-        if gain.random_mean is not None and math.isfinite(gain.random_mean):
-            at = self.x(gain.random_mean - gain.base)
-            shapes.append(element("path", d=f"M{at - 4:g} {middle}l4-4 4 4-4 4z", class_="control"))
-        box = f"0 0 {_BAR_WIDTH} {_BAR_HEIGHT}"
-        return element("svg", *shapes, viewBox=box, width=_BAR_WIDTH, height=_BAR_HEIGHT, aria_hidden="true")
+def _prune(kinds: Sequence[MaskGains]) -> Markup | None:
+    """The command that prunes the model for the language with the largest gain, for each kind of mask."""
+    commands = []
+    for kind in kinds:
+        removing = [gain for gain in kind.gains if gain.heads_removed]
+        if kind.command and removing:
+            best = max(removing, key=lambda gain: gain.difference)
+            commands.append(kind.command.replace("{language}", shlex.quote(best.language)))
+    if not commands:
+        return None
+    text = "To save a model without these heads, here for the language with the largest gain of each kind of mask:"
+    return joined([element("h3", "Prune"), element("p", text), element("pre", "\n".join(commands), tabindex="0")])

@@ -3,11 +3,13 @@
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup
 
 from headwise.report.html import element, isolated, joined, table_frame
+from headwise.report.names import name_of
 from headwise.report.numbers import plain, plural
 from headwise.report.palette import level
 from headwise.scores import HeadScores
@@ -42,7 +44,7 @@ def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | No
         return None
     rho = shared.likeness()
     order = clustered(rho)
-    names = [shared.languages[place] for place in order]
+    names = [_label(shared.languages[place]) for place in order]
     rho = rho[np.ix_(order, order)]
     lowest = float(np.where(np.isnan(rho), 1.0, rho).min())
     floor = -1.0 if lowest < 0 else min(math.floor(10 * lowest) / 10, 0.9)
@@ -86,6 +88,11 @@ def _row(names: list[str], rho: Array, floor: float, row: int) -> Iterator[Marku
                           aria_hidden="true")  # fmt: skip
 
 
+def _label(code: str) -> str:
+    name = name_of(code)
+    return code if name == code else f"{name} {code}"
+
+
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
@@ -101,7 +108,7 @@ def common_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None
     if shared is None:
         return None
     agnostic, opposed = shared.agnostic(), shared.opposed()
-    chips = element("ul", *(element("li", element("code", name)) for name in agnostic), class_="chips")
+    chips = element("ul", *(element("li", head_link(name)) for name in agnostic), class_="chips")
     return joined(
         [
             element("h3", f"In every language’s top {shared.top}"),
@@ -110,6 +117,11 @@ def common_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | None
             _opposed_table(shared, opposed, noun) if opposed else element("p", f"No {noun}."),
         ]
     )
+
+
+def head_link(name: str) -> Markup:
+    """The name of a head, as a link to its page."""
+    return element("a", element("code", name), href=f"#head={quote(name)}")
 
 
 def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> Markup:
@@ -127,10 +139,10 @@ def _opposed_table(shared: Shared, opposed: Mapping[str, Array], noun: str) -> M
 
 def _opposed_row(shared: Shared, name: str, decisions: Array) -> Markup:
     alone = specific_to(decisions)
-    cells = [element("th", element("code", name), scope="row")]
+    cells = [element("th", head_link(name), scope="row")]
     for sign in (1.0, -1.0):
         [found] = np.nonzero(decisions == sign)
-        names = [isolated(shared.languages[place]) for place in found]
+        names = [isolated(name_of(shared.languages[place])) for place in found]
         bold = [element("strong", name) if place == alone else name for place, name in zip(found, names, strict=True)]
         cells.append(element("td", Markup(", ").join(bold)))
     return element("tr", *cells, element("td", str(int((decisions == 0).sum())), class_="number"))

@@ -1,27 +1,31 @@
 """The report page: sections, style and script in one HTML file."""
 
-import base64
-import hashlib
 import os
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from headwise.files import write_bytes
+from headwise.report.atlas import HATCHING, atlas_section, head_page
 from headwise.report.contents import Report
+from headwise.report.headline import headline
 from headwise.report.languages import common_section, likeness_section
-from headwise.report.maps import HATCHING, maps_section
-from headwise.report.numbers import number_range, plural
 from headwise.report.palette import colour_rules
+from headwise.report.payload import payload_of
 from headwise.report.tables import commands_section, cost_section, provenance_section
+from headwise.support.embedding import page_policy, page_script, safe_json
+
+#: The parts of the script, in order.
+SCRIPTS = ("report.js", "atlas.js", "head.js")
 
 
 def write_report(path: str | os.PathLike[str], report: Report) -> None:
     """Write a report as one HTML file that opens from disk and needs no network.
 
-    The same report gives the same file. Text is escaped, and a content security policy blocks all scripts, styles and
-    resources except those of the page itself.
+    The page reads one JSON object and draws the maps of heads from it. The same report gives the same file. Text is
+    escaped, and a content security policy blocks all scripts, styles and resources except those of the page itself.
 
     Args:
         path: The file; an existing file is replaced.
@@ -47,23 +51,28 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
 def render(report: Report) -> str:
     """The page as text."""
     style = f"{_file('report.css')}{colour_rules()}"
-    script = _file("report.js")
+    script = page_script(*map(_file, SCRIPTS))
+    payload = payload_of(report)
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
     return template.render(
         report=report,
         headline=headline(report),
-        sections=[(title, _anchor(title), body) for title, body in _sections(report).items() if body],
+        sections=[(title, _anchor(title), body) for title, body in _sections(report, payload).items() if body],
+        head_page=head_page(payload),
+        payload=Markup(safe_json(payload)),
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"),
+        policy=Markup(page_policy(style, script)),
         hatching=HATCHING,
     )
 
 
-def _sections(report: Report) -> dict[str, Markup | None]:
+def _sections(report: Report, payload: dict[str, Any] | None) -> dict[str, Markup | None]:
+    """The sections by title: the main one of a study, the atlas, the others."""
     return {
-        **{section.title: section.body for section in report.sections},
-        f"Values of {report.noun}s": maps_section(report.scores),
+        **{section.title: section.body for section in report.sections[:1]},
+        f"Atlas of {report.noun}s": atlas_section(payload),
+        **{section.title: section.body for section in report.sections[1:]},
         "Similarity of languages": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),
         "Cost": cost_section(report.cost),
@@ -72,26 +81,9 @@ def _sections(report: Report) -> dict[str, Markup | None]:
     }
 
 
-def headline(report: Report) -> str:
-    """The sentences at the top of the page: those of the sections, or a summary of the scores."""
-    if found := " ".join(section.headline for section in report.sections if section.headline):
-        return found
-    sizes = sorted({len(scores.players) for scores in report.scores.values()})
-    if not sizes:
-        return ""
-    found = number_range([len(scores.decided("harmful")) for scores in report.scores.values()])
-    of = plural(sizes[0], report.noun) if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], report.noun)}"
-    return f"{of} scored in {plural(len(report.scores), 'language')}: {found} of them harmful."
-
-
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
 def _file(name: str) -> str:
     return files("headwise.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """The hash of a text, in the syntax of a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

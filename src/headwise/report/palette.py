@@ -8,14 +8,14 @@ import numpy as np
 #: Number of steps of the scale on each side of zero.
 STEPS = 16
 
-# Orange below zero, blue above, based on ColorBrewer's Oranges and Blues; on dark screens zero is dark.
-_LIGHT = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2", "#f4f4f2", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
+#: Orange below zero, blue above, based on ColorBrewer's Oranges and Blues; on dark screens zero is dark.
+SCALE_COLOURS = ("#7f2704", "#d94801", "#fd8d3c", "#fdd0a2", "#f4f4f2", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 _DARK = ("#ffc48a", "#f58f35", "#c9610f", "#6e370e", "#2c3036", "#1b436d", "#2c74b3", "#5aa5e6", "#a3d3ff")
 
-# Based on the palette of Okabe and Ito.
-_LINES_LIGHT = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
+#: Colours of lines, based on the palette of Okabe and Ito, which is safe for colour-blind readers.
+LINE_COLOURS = ("#0072b2", "#d55e00", "#5c5c5c", "#009e73", "#a8528a", "#8a6d00", "#3a9bd6")
 _LINES_DARK = ("#56b4e9", "#ff8c42", "#b5b5b5", "#2fc79a", "#dd94c0", "#e0c341", "#0e86d4")
-LINES = len(_LINES_LIGHT)
+LINES = len(LINE_COLOURS)
 
 
 def level(value: float, limit: float) -> int | None:
@@ -44,17 +44,22 @@ def limit_of(values: Sequence[float]) -> float:
 
 
 def colour_rules() -> str:
-    """Style rules for the classes `s-16` to `s16` (shared scale), `o-16` to `o16` (own scale) and `l0`… (lines)."""
+    """Style rules for the classes `s-16` to `s16` (steps of the scale) and `l0`… (lines)."""
     steps = range(-STEPS, STEPS + 1)
-    rules = [f".s{step},.own .o{step}{{fill:var(--c{step})}}" for step in steps]
+    rules = [f".s{step}{{fill:var(--c{step})}}" for step in steps]
     rules += [f".l{line}{{--line:var(--l{line})}}" for line in range(LINES)]
-    light, dark = _variables(_LIGHT, _LINES_LIGHT), _variables(_DARK, _LINES_DARK)
-    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{''.join(rules)}"
+    return f":root{{{_variables()}}}{''.join(rules)}"
 
 
-def _variables(stops: Sequence[str], lines: Sequence[str]) -> str:
-    scale = [f"--c{step}:{_between(stops, (step + STEPS) / (2 * STEPS))}" for step in range(-STEPS, STEPS + 1)]
-    return ";".join([*scale, *(f"--l{place}:{colour}" for place, colour in enumerate(lines))])
+def _variables() -> str:
+    """CSS variables with a colour for light and one for dark screens."""
+    steps, shares = range(-STEPS, STEPS + 1), np.linspace(0, 1, 2 * STEPS + 1).tolist()
+    found = [
+        f"--c{step}:light-dark({_between(SCALE_COLOURS, share)},{_between(_DARK, share)})"
+        for step, share in zip(steps, shares, strict=True)
+    ]
+    lines = zip(LINE_COLOURS, _LINES_DARK, strict=True)
+    return ";".join([*found, *(f"--l{place}:light-dark({one},{other})" for place, (one, other) in enumerate(lines))])
 
 
 def _between(stops: Sequence[str], share: float) -> str:

@@ -1,12 +1,14 @@
 """Plain tables: tables of studies, cost, provenance and commands."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
-from headwise.report.contents import Report, ScoringCost, Section
+from headwise.report.contents import LanguageCost, Report, Section
 from headwise.report.html import element, isolated, joined, table_frame
-from headwise.report.numbers import count, duration
+from headwise.report.names import language_label, short_list
+from headwise.report.numbers import MISSING, count, duration
 from headwise.scores import HeadScores
 
 #: Fields of the provenance of scores, and their titles in the report.
@@ -41,35 +43,89 @@ def table_section(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
     return Section(title, joined([table_frame(title, table), below]))
 
 
-def cost_section(costs: tuple[ScoringCost, ...]) -> Markup | None:
-    """The cost of scoring; None if it is not known."""
+def masks_section(
+    masks: Mapping[str, Mapping[str, tuple[str, ...]]], commands: Mapping[str, str], noun: str
+) -> Section | None:
+    """The players that masks would remove, before they are judged on test data; None if no player is removed.
+
+    Args:
+        masks: The players that are off, by name of the mask and language.
+        commands: For each mask, the command that prunes by it, with `{language}` for the language.
+        noun: Name of one player, such as `head`.
+    """
+    found = {name: languages for name, languages in masks.items() if any(languages.values())}
+    if not found:
+        return None
+    rows = [
+        element(
+            "tr",
+            element("th", language_label(language), scope="row"),
+            element("td", name),
+            element("td", str(len(off)), class_="number"),
+            element("td", element("code", short_list(off))),
+        )
+        for language in dict.fromkeys(language for languages in found.values() for language in languages)
+        for name, languages in found.items()
+        if (off := languages.get(language))
+    ]
+    titles = ("Language", "Mask", "Number", f"{noun[:1].upper()}{noun[1:]}s")
+    table = element(
+        "table",
+        element("thead", element("tr", *(element("th", title, scope="col") for title in titles))),
+        element("tbody", *rows),
+    )
+    lines = []
+    for name in (name for name in found if name in commands):
+        most = max((len(off), language) for language, off in found[name].items())[1]
+        lines.append(commands[name].replace("{language}", shlex.quote(most)))
+    text = (
+        f"The {noun}s that each mask removes, chosen on dev data. Their effect on test data has not been measured here."
+    )
+    body = [element("p", text), table_frame("Masks", table), element("h3", "Prune")]
+    return Section("Masks", joined([*body, element("pre", "\n".join(lines), tabindex="0")]), masks=found)
+
+
+def cost_section(costs: tuple[LanguageCost, ...]) -> Markup | None:
+    """The cost of every step and language; None if it is not known."""
     if not costs:
         return None
+    steps = list(dict.fromkeys(step for cost in costs for step in cost.units))
     timed = any(cost.seconds is not None for cost in costs)
-    rows = [(isolated(cost.language), cost) for cost in costs]
-    units, seconds = sum(cost.units for cost in costs), sum(cost.seconds or 0 for cost in costs)
-    total = ScoringCost("", units, seconds if all(cost.seconds is not None for cost in costs) else None)
-    titles = ["Language", "Units", "Time"][: 3 if timed else 2]
-    head = [element("th", title, scope="col", class_=None if title == "Language" else "number") for title in titles]
+    titles = [*(f"{step[:1].upper()}{step[1:]}" for step in steps), *(["Total"] if len(steps) > 1 else [])]
+    titles += ["Time of scoring"] if timed else []
+    units = {step: sum(cost.units.get(step, 0.0) for cost in costs) for step in steps}
+    known = all(cost.seconds is not None for cost in costs)
+    total = LanguageCost("", units, sum(cost.seconds or 0 for cost in costs) if known else None)
+    head = [element("th", "Language", scope="col"), *(element("th", t, scope="col", class_="number") for t in titles)]
     table = element(
         "table",
         element("thead", element("tr", *head)),
-        element("tbody", *(_cost_row(name, cost, timed) for name, cost in rows)),
-        element("tfoot", _cost_row(Markup("Total"), total, timed)) if len(costs) > 1 else None,
+        element("tbody", *(_cost_row(language_label(cost.language), cost, steps, timed) for cost in costs)),
+        element("tfoot", _cost_row(Markup("Total"), total, steps, timed)) if len(costs) > 1 else None,
     )
-    text = element("p", "One unit is one pass of one example through the whole model.", class_="legend")
-    return joined([table_frame("Cost by language", table), text])
+    text = "In units: passes of one example through the whole model; a pass with gradients counts twice."
+    if "testing" in steps:
+        text += " Testing is at most this: masks that are tested together share passes through the first layers."
+    return joined([table_frame("Cost by language", table), element("p", text, class_="legend")])
 
 
-def _cost_row(name: Markup, cost: ScoringCost, timed: bool) -> Markup:
-    time = element("td", duration(cost.seconds), class_="number") if timed else None
-    return element("tr", element("th", name, scope="row"), element("td", count(cost.units), class_="number"), time)
+def _cost_row(name: Markup, cost: LanguageCost, steps: Sequence[str], timed: bool) -> Markup:
+    numbers = [count(cost.units[step]) if step in cost.units else MISSING for step in steps]
+    numbers += [count(sum(cost.units.values()))] if len(steps) > 1 else []
+    numbers += [duration(cost.seconds)] if timed else []
+    return element("tr", element("th", name, scope="row"), *(element("td", text, class_="number") for text in numbers))
 
 
 def provenance_section(report: Report) -> Markup | None:
-    """The provenance of the results; None if nothing is known."""
+    """The provenance of the results, each fact once; None if nothing is known."""
     pairs = {"Model": report.model, "Task": report.task, "Data": report.data}
-    pairs |= dict(_score_provenance(report.scores)) | dict(report.provenance)
+    pairs |= dict(_score_provenance(report.scores))
+    known = {title.lower() for title, value in pairs.items() if value}
+    known |= {field.replace("_", " ") for field, title in _FIELDS.items() if pairs.get(title)}
+    for name, value in report.provenance.items():
+        title = f"{name[:1].upper()}{name[1:]}".replace("_", " ")
+        if title.lower() not in known:
+            pairs[title] = value
     rows = [(name, value) for name, value in pairs.items() if value]
     if not rows:
         return None
@@ -81,6 +137,8 @@ def _score_provenance(scores: Mapping[str, HeadScores]) -> Iterator[tuple[str, s
     for field, title in _FIELDS.items():
         values = [getattr(each.provenance, field) for each in scores.values()]
         yield title, ", ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
+    baselines = {each.provenance.baseline for each in scores.values()} - {"zero"}
+    yield "Baseline", ", ".join(sorted(baselines))
     versions = {f"{name} {version}" for each in scores.values() for name, version in each.provenance.versions.items()}
     yield "Versions", ", ".join(sorted(versions))
 

@@ -1,6 +1,6 @@
 """The attention of one site on one batch, as statistics see it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -124,3 +124,32 @@ def top_in(site: SiteAttention, top: Tensor, mask: PairMask) -> tuple[Tensor, Te
     pairs = site.batch.once(mask)
     hits = pairs.gather(-1, top.transpose(1, 2))  # (rows, queries, heads)
     return hits.sum(1), pairs.any(-1).sum(-1)
+
+
+def word_members(words: Sequence[Sequence[int]], batch: BatchTokens) -> Tensor:
+    """Whether a token is a piece of a word, (rows, words, tokens).
+
+    Args:
+        words: The word of each token of each example, -1 for tokens that are not words.
+        batch: The tokens.
+    """
+    numbers = torch.full(batch.tokens.key_ids.shape, -1)
+    for row, example in enumerate(batch.index.tolist()):
+        numbers[row, : len(words[example])] = torch.tensor(words[example])
+    found = numbers[:, None] == torch.arange(int(numbers.max()) + 1)[:, None]
+    return found.to(batch.tokens.key_ids.device)
+
+
+def word_attention(weights: Tensor, members: Tensor) -> Tensor:
+    """The attention of words to words, (rows, heads, words, words).
+
+    It is the sum over the pieces of the attended word and the mean over the pieces of the attending word (Clark et al.,
+    2019).
+
+    Args:
+        weights: The attention of tokens, (rows, heads, tokens, tokens).
+        members: The pieces of words, (rows, words, tokens).
+    """
+    pieces = members.to(weights.dtype)
+    received = weights @ pieces.transpose(1, 2)[:, None]  # (rows, heads, tokens, words)
+    return (pieces / pieces.sum(-1, keepdim=True).clamp(min=1))[:, None] @ received

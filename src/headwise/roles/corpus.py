@@ -11,6 +11,7 @@ from headwise.engine import ExampleSet
 from headwise.engine.examples import special_ids_of
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap
+from headwise.roles.aligner import Links
 from headwise.tasks.causal import start_token
 from headwise.tasks.encoding import Batch, Encoded, inputs_of, make_batch, pad_id_of, token_inputs, usable_positions
 from headwise.tasks.translation import EncodedPair, TranslationTask, make_pair_batch
@@ -20,6 +21,8 @@ MAX_LENGTH = 512
 
 #: How a model reads text: both directions, left to right, or a source with its translation.
 ModelKind = Literal["encoder", "causal", "seq2seq"]
+#: An example in tokens, and the word of each token.
+Read = tuple[Encoded, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,21 @@ class ReadingTask:
 
 
 @dataclass(frozen=True, eq=False)
+class PairLinks:
+    """The links between the words of two sentences. Words of the second are counted on from those of the first.
+
+    Attributes:
+        first: Number of words of the first sentence.
+        second: Number of words of the second sentence.
+        links: The linked words, first and second, (links, 2).
+    """
+
+    first: int
+    second: int
+    links: Links
+
+
+@dataclass(frozen=True, eq=False)
 class Corpus:
     """The examples of one language, as a model reads them.
 
@@ -55,6 +73,9 @@ class Corpus:
         separators: The ids of separators: the tokens that end a sentence or separate two of them.
         ends: The ids of the tokens that end a sentence.
         heads: The heads whose attention is measured.
+        pairs: For sentences that are read together with their translations, the links between words; otherwise empty.
+        rarest: The two rarest words of each example by general frequencies, the rarest first, -1 if there is none; None
+            if frequencies are those of the tokens of the examples.
     """
 
     examples: ExampleSet
@@ -63,6 +84,8 @@ class Corpus:
     separators: tuple[int, ...]
     ends: tuple[int, ...]
     heads: HeadMap
+    pairs: tuple["PairLinks", ...] = ()
+    rarest: tuple[tuple[int, int], ...] | None = None
 
     @property
     def translates(self) -> bool:
@@ -90,9 +113,25 @@ def read_corpus(model: Any, heads: HeadMap, tokenizer: Any, examples: Sequence[E
     translations = [isinstance(example, TranslationExample) for example in examples]
     if any(translations) and (kind != "seq2seq" or not all(translations)):
         raise HeadwiseError("translations need a sequence-to-sequence model, and cannot be mixed with other examples")
-    found, cut = _encode(examples, tokenizer, kind, min(MAX_LENGTH, usable_positions(model) or MAX_LENGTH))
+    found, cut = _encode(examples, tokenizer, kind, most_tokens(model))
     if kind == "seq2seq" and not any(translations):
-        heads = replace(heads, sites=tuple(site for site in heads.sites if site.stack == "encoder"))
+        heads = encoder_heads(heads)
+    trees = tuple(example if isinstance(example, Sentence) else None for example in examples)
+    return make_corpus(tokenizer, found, cut, heads, trees)
+
+
+def make_corpus(
+    tokenizer: Any, found: Sequence[Read], cut: int, heads: HeadMap, trees: tuple[Sentence | None, ...]
+) -> Corpus:
+    """The corpus of examples in tokens.
+
+    Args:
+        tokenizer: The tokenizer, which knows the special tokens.
+        found: The examples in tokens with the words of the tokens.
+        cut: Number of examples that were cut.
+        heads: The heads whose attention is measured.
+        trees: The tree of each example, or None.
+    """
     end, separator = (getattr(tokenizer, f"{name}_token_id", None) for name in ("eos", "sep"))
     ends = tuple(each for each in (end if end is not None else separator,) if each is not None)
     return Corpus(
@@ -100,11 +139,21 @@ def read_corpus(model: Any, heads: HeadMap, tokenizer: Any, examples: Sequence[E
             ReadingTask(), tuple(each for each, _ in found), pad_id_of(tokenizer), cut, special_ids_of(tokenizer)
         ),
         words=tuple(words for _, words in found),
-        sentences=tuple(example if isinstance(example, Sentence) else None for example in examples),
+        sentences=trees,
         separators=tuple(sorted({each for each in (end, separator) if each is not None})),
         ends=ends,
         heads=heads,
     )
+
+
+def most_tokens(model: Any) -> int:
+    """Maximum number of tokens of an example."""
+    return min(MAX_LENGTH, usable_positions(model) or MAX_LENGTH)
+
+
+def encoder_heads(heads: HeadMap) -> HeadMap:
+    """The heads of the encoder."""
+    return replace(heads, sites=tuple(site for site in heads.sites if site.stack == "encoder"))
 
 
 def model_kind(heads: HeadMap) -> ModelKind:
@@ -113,11 +162,7 @@ def model_kind(heads: HeadMap) -> ModelKind:
     return "seq2seq" if "cross" in stacks else "causal" if "decoder" in stacks else "encoder"
 
 
-#: An example in tokens, and the word of each token.
-_Read = tuple[Encoded, tuple[int, ...]]
-
-
-def _encode(examples: Sequence[Example], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
+def _encode(examples: Sequence[Example], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[Read], int]:
     """The examples in tokens with the words of the tokens, and the number of examples that were cut."""
     if all(isinstance(example, TranslationExample) for example in examples):
         pairs, cut = TranslationTask(max_length=longest).encode(examples, tokenizer)
@@ -128,12 +173,15 @@ def _encode(examples: Sequence[Example], tokenizer: Any, kind: ModelKind, longes
         found, cut = _encode_texts(examples, tokenizer, kind, longest)
     else:
         raise HeadwiseError("roles are measured on sentences, texts, pairs of texts or translations, all of one kind")
-    if kind == "seq2seq":  # the decoder runs on its start token only, and is not measured
-        found = [(EncodedPair(each.ids, (), (0,), (0,)), words) for each, words in found]
-    return found, cut
+    return encoder_only(found) if kind == "seq2seq" else found, cut
 
 
-def _encode_texts(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
+def encoder_only(found: Sequence[Read]) -> list[Read]:
+    """The examples for the encoder of a sequence-to-sequence model; the decoder runs on its start token only."""
+    return [(EncodedPair(each.ids, (), (0,), (0,)), words) for each, words in found]
+
+
+def _encode_texts(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[Read], int]:
     first = [example.first if isinstance(example, PairExample) else example.text for example in examples]
     second = [example.second for example in examples if isinstance(example, PairExample)] or None
     if kind == "causal":
@@ -153,12 +201,12 @@ def _encode_texts(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, long
     ], cut
 
 
-def _encode_words(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[_Read], int]:
+def _encode_words(examples: Sequence[Any], tokenizer: Any, kind: ModelKind, longest: int) -> tuple[list[Read], int]:
     before, after = ((start_token(tokenizer),), ()) if kind == "causal" else _frame(tokenizer)
     room = longest - len(before) - len(after)
-    found: list[_Read] = []
+    found: list[Read] = []
     cut = 0
-    for pieces in _pieces(examples, tokenizer):
+    for pieces in word_pieces(examples, tokenizer):
         cut += len(pieces) > room
         ids, words = (tuple(each[part] for each in pieces[:room]) for part in (0, 1))
         outside = (-1,) * len(before), (-1,) * len(after)
@@ -173,8 +221,13 @@ def _frame(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return framed[:start], framed[start + len(plain) :]
 
 
-def _pieces(examples: Sequence[Any], tokenizer: Any) -> Iterator[list[tuple[int, int]]]:
-    """The pieces of each sentence, as token ids and numbers of words."""
+def word_pieces(examples: Sequence[Any], tokenizer: Any) -> Iterator[list[tuple[int, int]]]:
+    """The pieces of each sentence, as token ids and numbers of words.
+
+    Args:
+        examples: Examples with `words`.
+        tokenizer: The tokenizer.
+    """
     if not getattr(tokenizer, "is_fast", False):
         for example in examples:
             split = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in example.words]

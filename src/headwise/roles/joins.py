@@ -1,6 +1,6 @@
-"""Roles joined with scores: attention to separators, and heads that are shared by or specific to languages."""
+"""Roles joined with scores: separators, what roles are worth, and heads that are shared by or specific to languages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,11 +66,91 @@ def separator_test(
         harmful = np.array([head in bad for head in roles[language].heads])
         known = ~np.isnan(values)
         measured.append((language, values[harmful & known], values[~harmful & known]))
-    p_values = [_mann_whitney(one, other) for _, one, other in measured]
-    rejected = iter(holm([p for _, p in p_values if not np.isnan(p)], ERROR_RATE))
-    return tuple(
-        SeparatorTest(
-            language,
+    tests = _tests([(one, other) for _, one, other in measured])
+    return tuple(SeparatorTest(language, *test) for (language, *_), test in zip(measured, tests, strict=True))
+
+
+@dataclass(frozen=True)
+class RoleValue:
+    """What heads with a role are worth in a language, compared with the other heads by the Mann-Whitney U test.
+
+    With scores of the baseline `mean`, it says which roles mean ablation hurts: those whose heads have large values,
+    because the model needs what these heads compute for each input, and not only their mean output.
+
+    Attributes:
+        language: The language.
+        baseline: What replaced removed heads: `zero` or `mean`.
+        role: The role.
+        heads: Number of heads with the role.
+        others: Number of other heads.
+        value: Mean value of heads with the role; above 0, the model loses when they are removed.
+        others_value: Mean value of other heads.
+        superiority: Probability that a random head with the role has a larger value than a random other head, with
+            ties counted by one half.
+        p_value: Two-sided p-value; NaN if no head or every head has the role.
+        significant: Whether the difference is significant at a rate of 5% over all roles and languages.
+    """
+
+    language: str
+    baseline: str
+    role: str
+    heads: int
+    others: int
+    value: float
+    others_value: float
+    superiority: float
+    p_value: float
+    significant: bool
+
+
+def role_values(roles: HeadRoles, scores: Mapping[str, HeadScores]) -> tuple[RoleValue, ...]:
+    """Compare the values of heads with each role and of all others, in every language.
+
+    Args:
+        roles: The roles.
+        scores: Scores of heads of the same model by language, with the baseline `zero` or `mean`.
+
+    Raises:
+        HeadwiseError: Roles and scores have no language in common, or are of different heads.
+
+    Example:
+        >>> from headwise.roles.statistics.base import Column
+        >>> from headwise.roles.table import LanguageRoles
+        >>> from headwise.scores import Provenance
+        >>> heads = tuple(f"encoder.0.{number}" for number in range(4))
+        >>> one = LanguageRoles(heads, (Column("self"),), np.array([[0.9], [0.8], [0.1], [0.1]]), np.zeros((4, 1)),
+        ...                     np.full((4, 1), 400), 100, 0, 100.0)
+        >>> scores = HeadScores(heads, (0.4, 0.2, 0.1, -0.1), (0.1,) * 4, (9,) * 4, ("undecided",) * 4,
+        ...                     Provenance("stars", "full", language="de"))
+        >>> [row] = role_values(HeadRoles({"de": one}, {}), {"de": scores})
+        >>> row.role, row.heads, round(row.value, 3), round(row.others_value, 3), row.superiority
+        ('self', 2, 0.3, 0.0, 1.0)
+    """
+    labels = heads_by_role(label_heads(roles))
+    named: list[tuple[str, str, str]] = []
+    samples = []
+    for language in _shared_languages(roles, scores):
+        known = dict(zip(scores[language].players, scores[language].value, strict=True))
+        values = np.array([known[head] for head in roles[language].heads])
+        for role, heads in labels.items():
+            owns = np.array([language in heads.get(head, ()) for head in roles[language].heads])
+            if owns.any():
+                named.append((language, scores[language].provenance.baseline, role))
+                samples.append((values[owns], values[~owns]))
+    found = zip(named, _tests(samples), strict=True)
+    return tuple(RoleValue(language, baseline, role, *test) for (language, baseline, role), test in found)
+
+
+#: Sizes and means of two samples, superiority of the first, p-value, and whether it is significant.
+_Test = tuple[int, int, float, float, float, float, bool]
+
+
+def _tests(samples: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> list[_Test]:
+    """The Mann-Whitney U test of each pair of samples, with Holm's procedure over all of them."""
+    found = [_mann_whitney(one, other) for one, other in samples]
+    rejected = iter(holm([p for _, p in found if not np.isnan(p)], ERROR_RATE))
+    return [
+        (
             len(one),
             len(other),
             float(one.mean()) if len(one) else float("nan"),
@@ -79,8 +159,8 @@ def separator_test(
             p,
             False if np.isnan(p) else bool(next(rejected)),
         )
-        for (language, one, other), (superiority, p) in zip(measured, p_values, strict=True)
-    )
+        for (one, other), (superiority, p) in zip(samples, found, strict=True)
+    ]
 
 
 def harmful_heads(scores: HeadScores) -> frozenset[str]:

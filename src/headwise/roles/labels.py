@@ -39,6 +39,10 @@ class Role:
         )
         return named and not any(map(column.name.startswith, self.without))
 
+    def measured_in(self, found: LanguageRoles) -> bool:
+        """Whether one of the role's statistics was measured on some tokens."""
+        return any(self.includes(each) and found.count[:, place].any() for place, each in enumerate(found.columns))
+
     def least(self, column: Column) -> float:
         """The smallest value of a statistic that gives the role."""
         return self.threshold + column.baseline if self.above_baseline else self.threshold
@@ -58,6 +62,7 @@ ROLES = (
     Role("induction", ("induction",), 0.5),
     Role("retrieval", ("retrieval",), 0.1, source="Wu et al., 2024"),
     Role("transition", ("transition",), 0.1),
+    Role("alignment", ("alignment:link:",), 0.1, True),
 )
 
 

@@ -17,7 +17,7 @@ from headwise.heads import HeadMap, Site
 from headwise.methods.attention_statistics import RatioSums, site_tokens
 from headwise.roles.attention import BatchTokens, SiteAttention
 from headwise.roles.corpus import Corpus
-from headwise.roles.statistics import STATISTICS, Column
+from headwise.roles.statistics import PAIR_STATISTICS, STATISTICS, Column
 from headwise.roles.table import LanguageRoles
 from headwise.runs import Journal
 from headwise.tasks.encoding import Batch
@@ -42,7 +42,7 @@ class RolePass:
     ) -> None:
         self.model, self.corpus = model, corpus
         self.engine = LocalEngine(model, heads, ProbabilityGame(), corpus.examples, settings=settings)
-        self.statistics = tuple(make(corpus) for make in STATISTICS)
+        self.statistics = tuple(make(corpus) for make in (PAIR_STATISTICS if corpus.pairs else STATISTICS))
         self.columns: tuple[Column, ...] = tuple(column for each in self.statistics for column in each.columns)
         self.spans = {site.name: span for site, span in corpus.heads.spans()}
         self.sums = RatioSums.start((len(corpus.heads.players()), len(self.columns)))

@@ -1,13 +1,16 @@
 """From a model and data to a table of roles, in a run folder that can be resumed."""
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
+from headwise.data.examples import Example, Sentence, WordExample
 from headwise.data.selection import choose_examples, language_codes
 from headwise.data.treebanks import TREES, open_treebank
 from headwise.engine import EngineSettings
@@ -17,11 +20,15 @@ from headwise.heads import HeadMap, find_heads, hash_weights
 from headwise.models import load_model, load_tokenizer
 from headwise.roles.corpus import Corpus, read_corpus
 from headwise.roles.measure import ROUND, measure_language
+from headwise.roles.pairs import ParallelSentences, language_pairs, parallel_sentences, read_pairs
 from headwise.roles.statistics import VERSION
+from headwise.roles.statistics.rare import rarest_words
 from headwise.roles.table import HeadRoles
 from headwise.runs import Journal, open_run
 from headwise.support.progress import Advance, showing
 
+#: Where frequencies of words come from.
+FREQUENCIES = ("data", "wordfreq")
 #: Name of the table in a run folder, in each format.
 TABLE = "roles"
 
@@ -32,7 +39,9 @@ def roles(
     data: Dataset | str = "phrasebook",
     *,
     task: str = "",
-    languages: str | Sequence[str] = "all",
+    languages: str | Sequence[str] | None = None,
+    pairs: str | Sequence[str] = (),
+    frequencies: str = "data",
     split: str = "dev",
     limit: int | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -47,7 +56,12 @@ def roles(
         data: A data set, or the name of one.
         task: What to read of the named data: by default the treebank of that name (`open_treebank`), which is needed
             for syntactic roles; otherwise a task of `open_dataset`, such as `nli`, `translation` or `lm`.
-        languages: Codes, as a list or separated by commas, or `all`. Languages with the same items are aligned.
+        languages: Codes, as a list or separated by commas, or `all`, which is the default if there are no pairs.
+            Languages with the same items are aligned.
+        pairs: Pairs of languages such as `en-de`, as a list or separated by commas. Their parallel sentences are read
+            together, and the attention between words and their translations is measured (`alignment:…`).
+        frequencies: Which tokens are rare: `data`, by the frequencies of the examples, or `wordfreq`, which words are
+            rare by the frequencies of the package of that name (extra `wordfreq`).
         split: Which part of the data.
         limit: The maximum number of examples per language, the first ones; None for all.
         out: A run folder, which gets the table as `roles.parquet`, `roles.csv` and `roles.json`. The same call
@@ -71,25 +85,51 @@ def roles(
         >>> found.heads, found["de"]["confidence"].shape
         (('encoder.0.0', 'encoder.0.1'), (2,))
     """
+    if frequencies not in FREQUENCIES:
+        raise FieldError("frequencies", f"one of {', '.join(FREQUENCIES)}, not {frequencies!r}")
     dataset = _open(data, task)  # before the model, because it fails faster
-    codes = language_codes(languages if isinstance(languages, str) else ",".join(languages), dataset)
-    examples, note = choose_examples(dataset, codes, split, limit)
+    examples, parallel, note = _read(dataset, languages, pairs, split, limit)
+    rarest = {code: _rarest(each, code) for code, each in examples.items()} if frequencies == "wordfreq" else {}
     loaded, tokenizer, name = _load(model, tokenizer)
     heads = find_heads(loaded)
-    corpora = {code: read_corpus(loaded, heads, tokenizer, each) for code, each in examples.items()}
+    corpora = {
+        code: replace(read_corpus(loaded, heads, tokenizer, each), rarest=rarest.get(code))
+        for code, each in examples.items()
+    }
+    corpora |= {pair: read_pairs(loaded, heads, tokenizer, each) for pair, each in parallel.items()}
     about = {
         "model": name or heads.model, "fingerprint": heads.fingerprint, "data": dataset.name, "task": dataset.task,
-        "split": split, "statistics": VERSION, "notes": [line for line in (note, dataset.note) if line],
+        "split": split, "statistics": VERSION, "frequencies": frequencies,
+        "notes": [line for line in (note, dataset.note) if line],
     }  # fmt: skip
     config = {
-        **about, "study": "roles", "languages": codes, "limit": limit, "round": ROUND, "seed": 0,
-        "weights": hash_weights(loaded), "examples": {code: _fingerprint(each) for code, each in corpora.items()},
+        **about, "study": "roles", "languages": list(examples), "pairs": list(parallel), "limit": limit, "round": ROUND,
+        "seed": 0, "weights": hash_weights(loaded),
+        "examples": {code: _fingerprint(each) for code, each in corpora.items()},
     }  # fmt: skip
     with showing(progress, "measuring roles") as advance, _journal(out, config) as journal:
         found = HeadRoles(_measure(loaded, heads, corpora, journal, advance, settings), about)
         if out is not None:
             save_tables(found, Path(out))
     return found
+
+
+def _read(
+    dataset: Dataset, languages: str | Sequence[str] | None, pairs: str | Sequence[str], split: str, limit: int | None
+) -> tuple[dict[str, tuple[Example, ...]], dict[str, ParallelSentences], str]:
+    """The examples of each language, the sentences of each pair, and a note on the alignment of languages."""
+    cached = replace(dataset, load=functools.cache(dataset.load))
+    chosen = language_pairs(pairs, cached)
+    wanted = languages if languages is not None else () if chosen else "all"
+    codes = language_codes(wanted if isinstance(wanted, str) else ",".join(wanted), cached) if wanted else []
+    examples, note = choose_examples(cached, codes, split, limit)
+    return examples, {name: parallel_sentences(cached, pair, split, limit) for name, pair in chosen.items()}, note
+
+
+def _rarest(examples: Sequence[Example], language: str) -> tuple[tuple[int, int], ...]:
+    if not all(isinstance(each, Sentence | WordExample) for each in examples):
+        raise FieldError("frequencies", "wordfreq needs data with words, such as a treebank: use 'data'")
+    return rarest_words([cast(Sentence, each).words for each in examples], language)
 
 
 def _measure(
@@ -143,7 +183,7 @@ def _open(data: Dataset | str, task: str) -> Dataset:
     except HeadwiseError as error:
         if task == TREES:
             raise
-        raise FieldError("task", f"{error}; for data without trees give the task, such as nli or lm") from None
+        raise FieldError("data", f"{error}; for data without trees, also give the task, such as nli or lm") from None
 
 
 def _load(model: Any, tokenizer: Any) -> tuple[Any, Any, str]:
@@ -159,6 +199,8 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any, str]:
 
 
 def _fingerprint(corpus: Corpus) -> str:
-    """A hash of the tokens and trees of a language."""
+    """A hash of the tokens, trees and links of a language or pair."""
     trees = [None if each is None else (each.heads, each.relations) for each in corpus.sentences]
-    return hash_json([[each.content() for each in corpus.examples.encoded], corpus.words, trees])
+    links = [each.links.tolist() for each in corpus.pairs]
+    encoded = [each.content() for each in corpus.examples.encoded]
+    return hash_json([encoded, corpus.words, trees, links, corpus.rarest])

@@ -231,13 +231,13 @@ class HeadRoles(Mapping[str, LanguageRoles]):
         return html_table(*self.summary())
 
     def summary(self) -> tuple[list[str], list[list[str]]]:
-        """The number of heads of each role in each language."""
+        """The number of heads of each role in each language; empty where its statistics were not measured."""
         from headwise.roles.labels import ROLES, label_heads
 
         labels = label_heads(self)
         rows = [
-            [language, *(str(len({x.head for x in labels if (x.language, x.role) == (language, role.name)})
-                             ) for role in ROLES), str(self[language].examples)]
+            [language, *(str(len({x.head for x in labels if (x.language, x.role) == (language, role.name)}))
+                         if role.measured_in(self[language]) else "" for role in ROLES), str(self[language].examples)]
             for language in self
         ]  # fmt: skip
         return ["language", *(role.name for role in ROLES), "examples"], rows

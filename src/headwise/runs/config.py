@@ -15,7 +15,9 @@ CONFIG = "config.yaml"
 
 
 #: Keys that are missing in runs of earlier versions, with the values that those runs used.
-_ADDED = {"dtype": "float32", "baseline": "zero"}
+_ADDED = {"dtype": "float32", "baseline": "zero", "lora_rank": 0}
+#: Keys that are missing in runs of earlier versions and are then not compared.
+_OPTIONAL = ("model_config",)
 
 
 class _Absent:
@@ -58,6 +60,8 @@ def _differences(one: Mapping[str, Any], other: Mapping[str, Any], above: str = 
     """The differences between two configs: the key, with dots for nested keys, and both values."""
     for key in [*one, *(key for key in other if key not in one)]:
         here, there = one.get(key, _ABSENT), other.get(key, _ABSENT)
+        if key in _OPTIONAL and _ABSENT in (here, there):
+            continue
         if isinstance(here, dict) and isinstance(there, dict):
             yield from _differences(here, there, f"{above}{key}.")
         elif here != there:

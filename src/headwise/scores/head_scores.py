@@ -28,6 +28,13 @@ VERSION = 1
 Rule = Literal["harmful", "likely"]
 
 
+#: Types of fields of `Provenance` in a file.
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("method", "estimand", "game", "confidence", "model", "baseline"), str),
+    **{"units": int | float, "versions": Mapping, "version": int},
+}
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where scores come from: what is needed to reproduce them and to check whether scores are comparable.
@@ -76,6 +83,11 @@ class Provenance:
         # Older files lack `signed` and `unbiased`. In them, a `confidence` that starts with "none: " marks a method
         # that is neither.
         fit = not str(data.get("confidence", "")).startswith("none: ")
+        for name, kind in _TYPES.items():
+            if name in data and (not isinstance(data[name], kind) or isinstance(data[name], bool)):
+                raise ValueError(f"{name} = {data[name]!r}")
+        if not math.isfinite(data.get("units", 0.0)):
+            raise ValueError(f"units = {data['units']}")
         return cls(**{"signed": fit, "unbiased": fit, **data, "borrowed": tuple(data.get("borrowed", ()))})
 
 
@@ -329,7 +341,7 @@ class HeadScores:
         data = read_json(path, FORMAT, VERSION)
         try:
             return cls.from_dict(data)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise HeadwiseError(f"{path}: not a complete file of scores: {error!r}") from None
 
     def to_dict(self) -> dict[str, Any]:

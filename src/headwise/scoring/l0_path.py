@@ -30,7 +30,7 @@ class L0Point:
         lam: Weight of the penalty.
         mask: The gates after training, each 0 or 1.
         log_alpha: `ln α` of each player's gate; NaN for players whose gates are not trained.
-        evaluation: The metric under the mask.
+        evaluations: The metrics under the mask, the main one first.
         units: Cost of the training, in passes of one example through the whole model.
         seconds: Time of the training, including earlier sessions.
     """
@@ -38,9 +38,14 @@ class L0Point:
     lam: float
     mask: HeadMask
     log_alpha: tuple[float, ...]
-    evaluation: Evaluation
+    evaluations: tuple[Evaluation, ...]
     units: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The main metric under the mask."""
+        return self.evaluations[0]
 
     @property
     def kept(self) -> dict[str, int]:
@@ -156,15 +161,15 @@ def path_stream(lams: Sequence[float]) -> str:
     return "l0 " + " ".join(repr(float(lam)) for lam in lams)
 
 
-def judge_once(judge: MaskJudge, mask: HeadMask, journal: Journal | None, stream: str) -> Evaluation:
-    """The metric under a mask, measured once for each set of examples."""
+def judge_once(judge: MaskJudge, mask: HeadMask, journal: Journal | None, stream: str) -> tuple[Evaluation, ...]:
+    """The metrics under a mask, measured once for each set of examples."""
 
     def measure() -> dict[str, Any]:
-        return {"statistics": judge.measure([mask]).statistics[0]}
+        return {metric.name: each for metric, each in zip(judge.metrics, judge.results(mask), strict=True)}
 
     data = fingerprint_examples(judge.examples, judge.encoded.encoded)
     found = measure() if journal is None else journal.once(f"{stream} on {data}", measure)
-    return Evaluation.of(judge.metric, found["statistics"], judge.encoded.cut)
+    return tuple(Evaluation.of(metric, found[metric.name], judge.encoded.cut) for metric in judge.metrics)
 
 
 def describe(point: L0Point) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.errors import FieldError, HeadwiseError, require_whole
+from headwise.errors import LARGEST, FieldError, HeadwiseError, require_whole
 from headwise.runs.config import languages_of, read_config
 
 
@@ -66,6 +66,8 @@ class ScoringPlan:
             require_whole("limit", self.limit)
         if not math.isfinite(self.budget):
             raise FieldError("budget", f"must be a finite number, not {self.budget}")
+        if self.budget > LARGEST:
+            raise FieldError("budget", f"at most {LARGEST:,} units, not {self.budget:g}")
 
     @property
     def folder(self) -> Path:

@@ -8,7 +8,7 @@ from typing import cast, get_args
 from headwise.architectures import BASELINES, PLAYERS
 from headwise.data.examples import Example
 from headwise.engine import EngineFactory, EngineSettings, PlayerSet, kv_groups, mean_outputs, players_of
-from headwise.errors import FieldError
+from headwise.errors import FieldError, HeadwiseError
 from headwise.games import GAMES, Game, find_game
 from headwise.heads import HeadMap, PlayerKind
 from headwise.means import MeanOutputs
@@ -74,6 +74,9 @@ def make_problems(
 def _problem(
     plan: ScoringPlan, setting: Setting, language: str, examples: Sequence[Example], means: MeanOutputs | None
 ) -> Problem:
+    players = find_players(setting.heads, plan.players)
+    if not len(players):
+        raise HeadwiseError(f"{setting.name}: the model has no {plan.players} left, so there is nothing to score")
     encoded = setting.encode(examples)
     if plan.baseline == "zero":
         means = None
@@ -83,7 +86,7 @@ def _problem(
         model=setting.model,
         heads=setting.heads,
         examples=encoded,
-        players=find_players(setting.heads, plan.players),
+        players=players,
         game=_game(plan.game, setting.task),
         estimand=find_estimand(plan.estimand),
         language=language,

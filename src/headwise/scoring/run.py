@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from headwise.engine import EngineFactory
 from headwise.errors import FieldError, HeadwiseError, MissingPackageError
-from headwise.heads import hash_weights
+from headwise.heads import hash_config, hash_weights
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs, load_means
 from headwise.methods import Budget, Method, Problem, find_method, run_method
@@ -192,6 +192,7 @@ def _config(plan: ScoringPlan, method: Method, problems: Mapping[str, Problem]) 
         "estimand": first.estimand.name,
         "fingerprint": first.heads.fingerprint,
         "weights": hash_weights(first.model),
+        "model_config": hash_config(first.model),
         "examples": {language: problem.data for language, problem in problems.items()},
     }
 

@@ -86,8 +86,15 @@ def compare_runs(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 
 
 def list_runs(folder: str | os.PathLike[str] = "runs") -> dict[str, dict[str, Any]]:
-    """The configs of all runs in a folder, by their paths."""
-    return {str(path.parent): read_config(path.parent) for path in sorted(Path(folder).glob(f"*/{CONFIG}"))}
+    """The configs of all runs in a folder, by their paths; a config that cannot be read has only the key `error`."""
+    return {str(path.parent): _config_or_error(path.parent) for path in sorted(Path(folder).glob(f"*/{CONFIG}"))}
+
+
+def _config_or_error(folder: Path) -> dict[str, Any]:
+    try:
+        return read_config(folder)
+    except HeadwiseError as error:
+        return {"error": str(error)}
 
 
 def model_of(folder: Path) -> str:

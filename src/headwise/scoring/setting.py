@@ -16,7 +16,7 @@ from headwise.engine import EngineFactory, ExampleSet, LocalEngine, encode_examp
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap, find_heads
 from headwise.models import load_model, load_tokenizer
-from headwise.tasks.dispatch import check_tokenizer, task_of
+from headwise.tasks.dispatch import task_of
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece
@@ -137,7 +137,6 @@ def make_setting(
         HeadwiseError: The model, the tokenizer and the task do not fit each other.
     """
     found = task_of(model, task, cast(Piece, piece))
-    check_tokenizer(found, tokenizer)
     heads = find_heads(model)
     cached = dataclasses.replace(dataset, load=functools.cache(dataset.load))
     return Setting(model, tokenizer, found, cached, heads, name or heads.model)

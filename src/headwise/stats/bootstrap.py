@@ -72,7 +72,8 @@ def paired_bootstrap(
     whole = value(stacked.sum(axis=0))  # (systems + 1,)
     differences = drawn[:, 1:] - drawn[:, :1]  # (resamples, systems)
     return tuple(
-        _test(float(whole[k + 1] - whole[0]), differences[:, k], confidence) for k in range(differences.shape[1])
+        difference_test(float(whole[k + 1] - whole[0]), differences[:, k], confidence)
+        for k in range(differences.shape[1])
     )
 
 
@@ -185,7 +186,18 @@ def _resamples(n: int, resamples: int, generator: np.random.Generator) -> Iterat
         yield np.bincount(cells, minlength=size * n).reshape(size, n).astype(np.float64)
 
 
-def _test(difference: float, drawn: Array, confidence: float) -> PairedTest:
+def difference_test(difference: float, drawn: Array, confidence: float = 0.95) -> PairedTest:
+    """The test of a difference whose value in every resample is known.
+
+    Args:
+        difference: The difference on all examples.
+        drawn: The difference in every resample, (resamples,).
+        confidence: Share of the resampled differences inside the interval.
+
+    Example:
+        >>> round(difference_test(1.0, np.array([0.5, 1.5, 2.0, -0.5] * 25)).p_value, 2)
+        0.51
+    """
     flips = int((drawn * np.sign(difference) <= 0).sum())
     p_value = min(1.0, 2 * (1 + flips) / (1 + len(drawn)))
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])

@@ -17,23 +17,24 @@ class CellTuning:
         languages: Languages to train on; the data set must have their splits `train` and `dev`.
         settings: Settings of the training loop.
         share: Share of the training examples of each language to use.
-        whole: Those of the languages whose training examples are all used, whatever the share.
+        own: Languages that have a share of their own, with that share.
     """
 
     languages: tuple[str, ...]
     settings: TuningSettings
     share: float = 1.0
-    whole: tuple[str, ...] = ()
+    own: tuple[tuple[str, float], ...] = ()
 
     @property
     def shares(self) -> dict[str, float]:
         """The share of each language, in the order of training.
 
         Example:
-            >>> CellTuning(("en", "sw"), TuningSettings(), share=0.1, whole=("en",)).shares
+            >>> CellTuning(("en", "sw"), TuningSettings(), share=0.1, own=(("en", 1.0),)).shares
             {'en': 1.0, 'sw': 0.1}
         """
-        return {code: 1.0 if code in self.whole else self.share for code in self.languages}
+        own = dict(self.own)
+        return {code: own.get(code, self.share) for code in self.languages}
 
     @property
     def content(self) -> dict[str, Any]:

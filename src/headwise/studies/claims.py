@@ -124,10 +124,10 @@ def _lower(text: str) -> str:
     return text if text[:2].isupper() else f"{text[:1].lower()}{text[1:]}"
 
 
-def claims_table(claims: Sequence[Claim]) -> StudyTable:
-    """The claims as a table."""
+def claims_table(claims: Sequence[Claim], source: str = "the paper") -> StudyTable:
+    """The claims of a source as a table."""
     rows = tuple((each.text, each.verdict, each.evidence, each.test, each.paper) for each in claims)
-    return StudyTable("claims", "claims of the paper", ("claim", "holds here", "evidence", "test", "paper"), rows)
+    return StudyTable("claims", f"claims of {source}", ("claim", "holds here", "evidence", "test", "paper"), rows)
 
 
 def mean_of(values: Array, places: Sequence[int], axis: int = -1) -> Array:

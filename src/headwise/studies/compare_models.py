@@ -15,11 +15,12 @@ from headwise.errors import FieldError
 from headwise.report import Curve
 from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, within
+from headwise.studies.plots import CurvePlot
 from headwise.studies.random_share import PAPER_DROPS, check_shares, share_cells, to_percents
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
-from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
-from headwise.studies.tuned_study import CITATION, CurvePlot, TunedStudy, load_tuned_study
+from headwise.studies.tuned_plan import GroupedPlan, Key, by_key, trained_of
+from headwise.studies.tuned_study import CITATION, TunedStudy, load_tuned_study
 from headwise.studies.work import GridKind, Work
 from headwise.tuning.untuned import load_untuned
 
@@ -29,7 +30,7 @@ MARGIN = 1.0
 
 
 @dataclass(frozen=True)
-class ComparePlan(TunedPlan):
+class ComparePlan(GroupedPlan):
     """The plan of a comparison of two models.
 
     Attributes:

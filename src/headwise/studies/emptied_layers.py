@@ -22,7 +22,7 @@ from headwise.studies.group_tables import CROSS_LANGUAGE, IN_LANGUAGE, Groups, d
 from headwise.studies.groupings import WORD_ORDER
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
-from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
+from headwise.studies.tuned_plan import GroupedPlan, Key, by_key, trained_of
 from headwise.studies.tuned_study import CITATION, TunedStudy, load_tuned_study
 from headwise.studies.work import GridKind, Work
 
@@ -43,7 +43,7 @@ PAPER_TABLE: Mapping[str, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True)
-class LayersPlan(TunedPlan):
+class LayersPlan(GroupedPlan):
     """The plan of a study of emptied layers.
 
     Attributes:

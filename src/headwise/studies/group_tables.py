@@ -13,7 +13,7 @@ from headwise.studies.claims import mean_of
 from headwise.studies.groupings import Grouping, paper_groupings, typology_groupings
 from headwise.studies.resampled import Array, Resampled, relative_drops
 from headwise.studies.tables import Figure, StudyTable, TableCell
-from headwise.studies.tuned_plan import TunedPlan
+from headwise.studies.tuned_plan import GroupedPlan
 from headwise.studies.work import Work
 
 IN_LANGUAGE, CROSS_LANGUAGE = "in-language", "cross-language"
@@ -63,12 +63,12 @@ class Groups:
         return {**found, **{name: members for name, members in both.items() if members}}
 
 
-def prepare(plan: TunedPlan, work: Work) -> Groups:
+def prepare(plan: GroupedPlan, work: Work) -> Groups:
     """The groups of the languages of a study, before anything is tuned: a table of typology may be missing."""
     return find_groups(plan, plan.languages(work))
 
 
-def find_groups(plan: TunedPlan, languages: Sequence[str]) -> Groups:
+def find_groups(plan: GroupedPlan, languages: Sequence[str]) -> Groups:
     """The groups of the measured languages.
 
     Args:

@@ -14,12 +14,13 @@ import numpy as np
 
 from headwise.errors import FieldError, require_whole
 from headwise.methods import METHODS
-from headwise.report import Curve, Section, curves_section, noun_of
+from headwise.report import Curve, Section, noun_of
 from headwise.scores import HeadScores
 from headwise.scoring import ScoringPlan, ScoringRun
 from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.studies.grid import Array, Cell
 from headwise.studies.judge import Judge, check_split
+from headwise.studies.plots import CurvePlot
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import StudyTable, TableCell
 from headwise.studies.work import GridKind, Work
@@ -187,9 +188,15 @@ class IterativeStudy:
         )
         return StudyTable("curves", f"{self.metric} by {noun_of(self.scores)}s removed", columns, rows, printed=False)
 
+    def plots(self) -> tuple[CurvePlot, ...]:
+        """The curves as one plot."""
+        axis = f"{noun_of(self.scores)}s removed"
+        text = f"{self.metric[:1].upper()}{self.metric[1:]} (%) by {axis}, lowest ranked first."
+        return (CurvePlot("Iterative pruning", text, self.lines, axis),)
+
     def sections(self) -> tuple[Section, ...]:
         """The curves."""
-        return (curves_section(self.lines, self.metric, noun_of(self.scores)),)
+        return tuple(plot.section(self.metric) for plot in self.plots())
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""

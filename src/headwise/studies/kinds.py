@@ -11,9 +11,13 @@ from headwise.studies.compare_models import COMPARE_MODELS
 from headwise.studies.correlates import CORRELATES
 from headwise.studies.emptied_layers import LAYERS
 from headwise.studies.iterative import ITERATIVE
+from headwise.studies.l0_path import L0_PATH
+from headwise.studies.low_resource import LOW_RESOURCE
+from headwise.studies.multi_source import MULTI_SOURCE
 from headwise.studies.parts import MeasuredPart, Part
 from headwise.studies.prune_then_tune import PRUNE_THEN_TUNE
 from headwise.studies.random_share import RANDOM_SHARE
+from headwise.studies.rank_then_tune import RANK_THEN_TUNE
 from headwise.studies.recovery import RECOVERY
 from headwise.studies.stability import STABILITY
 from headwise.studies.study import Study
@@ -47,7 +51,8 @@ class Kind(Protocol):
 
 
 _ALL = (
-    TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE, RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS
+    TARGETED, ITERATIVE, STABILITY, CORRELATES, PRUNE_THEN_TUNE, MULTI_SOURCE, LOW_RESOURCE, RANK_THEN_TUNE,
+    RANDOM_SHARE, LAYERS, RECOVERY, COMPARE_MODELS, L0_PATH
 )  # fmt: skip
 #: All kinds by name.
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}

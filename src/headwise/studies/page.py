@@ -6,14 +6,19 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from headwise.errors import HeadwiseError
+from headwise.masks import HeadMask
 from headwise.methods import find_method
-from headwise.report import Report, ScoringCost
+from headwise.report import LanguageCost, Report, Section, masks_section, noun_of
+from headwise.roles import HeadRoles
+from headwise.roles.run import TABLE
 from headwise.runs.config import CONFIG, read_config, text_of
+from headwise.scores import HeadScores
+from headwise.scores.rules import likely_harmful, tells_likely
 from headwise.scoring import ScoringPlan, plan_of
-from headwise.scoring.run_folder import load_scores
+from headwise.scoring.run_folder import REFINED, load_scores
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
 
@@ -34,38 +39,96 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     return KINDS[name].load(path)
 
 
-def report_of(folder: str | os.PathLike[str]) -> Report:
+@runtime_checkable
+class CountsUnits(Protocol):
+    """A study that knows the cost of its steps after scoring."""
+
+    def units(self) -> Mapping[str, Mapping[str, float]]:
+        """The cost of each step after scoring, by language."""
+
+
+def report_of(folder: str | os.PathLike[str], roles: str | os.PathLike[str] | None = None) -> Report:
     """The report of a run folder: a study or a scoring run.
 
+    Args:
+        folder: The run folder.
+        roles: A run folder of `headwise roles` on the same model; the atlas shows its roles.
+
     Raises:
-        HeadwiseError: The folder contains neither.
+        HeadwiseError: The folder contains neither, or the roles are those of another model.
     """
     path = Path(folder)
     config = read_config(path)
     model, task, data = (text_of(config, key, path) for key in ("model", "task", "data"))
     study = load_study(path) if "study" in config else None
     scores = study.scores if study is not None else load_scores(path)
-    seconds = study.seconds if study is not None else {}
-    versions = next((each.provenance.versions for each in scores.values()), {})
     return Report(
         title=f"Heads of {model}, {task}",
         model=model,
         task=task,
         data=data,
         note=" ".join(study.notes) if study is not None else "",
-        sections=study.sections() if study is not None else (),
+        sections=study.sections() if study is not None else chosen_sections(path, scores),
         scores=scores,
-        cost=tuple(
-            ScoringCost(language, each.provenance.units, seconds.get(language)) for language, each in scores.items()
-        ),
-        provenance=_provenance(config, versions),
+        roles=None if roles is None else _roles(Path(roles), scores),
+        cost=_cost(study, scores),
+        provenance=_provenance(config),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
 
 
-def _provenance(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, str]:
-    """The config of the run, and the versions of the libraries."""
-    return {name: str(value) for name, value in {**config, **versions}.items() if value not in (None, {}, "")}
+def _roles(folder: Path, scores: Mapping[str, HeadScores]) -> HeadRoles:
+    """The roles of a run; raises an error if they are of other weights."""
+    found = HeadRoles.load(folder / f"{TABLE}.json")
+    scored = {each.provenance.fingerprint for each in scores.values()} - {None}
+    measured = found.about.get("fingerprint")
+    if measured is not None and scored and measured not in scored:
+        raise HeadwiseError(
+            f"{folder}: the roles are of the weights {measured}, but the heads of {', '.join(map(str, scored))} were "
+            "scored: measure the roles of the scored model"
+        )
+    return found
+
+
+def _cost(study: Study | None, scores: Mapping[str, HeadScores]) -> tuple[LanguageCost, ...]:
+    """The cost of scoring and of the later steps of a study, by language."""
+    seconds = study.seconds if study is not None else {}
+    later: Mapping[str, Mapping[str, float]] = study.units() if isinstance(study, CountsUnits) else {}
+    return tuple(
+        LanguageCost(language, {"scoring": each.provenance.units, **later.get(language, {})}, seconds.get(language))
+        for language, each in scores.items()
+    )
+
+
+def chosen_sections(folder: Path, scores: Mapping[str, HeadScores]) -> tuple[Section, ...]:
+    """The heads that the masks of a scoring run remove, with the commands that prune; empty if no head is removed."""
+    chosen: dict[str, dict[str, tuple[str, ...]]] = {"harmful": {}, "likely": {}, "refined": {}}
+    for language, each in scores.items():
+        chosen["harmful"][language] = each.decided("harmful")
+        chosen["likely"][language] = likely_harmful(each) if tells_likely(each) else ()
+        if (path := folder / REFINED / f"{language}.json").is_file():
+            gone = set(HeadMask.load(path).off)
+            members = each.members or tuple((name,) for name in each.players)
+            off = (name for name, own in zip(each.players, members, strict=True) if gone.issuperset(own))
+            chosen["refined"][language] = tuple(off)
+    commands = {
+        name: f"headwise prune {shlex.quote(str(folder))} --language {{language}} --{name} --out pruned-{{language}}"
+        for name in chosen
+    }
+    found = masks_section(chosen, commands, noun_of(scores))
+    return () if found is None else (found,)
+
+
+def _provenance(config: Mapping[str, Any]) -> dict[str, str]:
+    """The config of the run."""
+    return {name: _shown(value) for name, value in config.items() if value not in (None, {}, "", [])}
+
+
+def _shown(value: object) -> str:
+    """A value of the config as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_shown(each)}" for name, each in value.items())
+    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else _word(value)
 
 
 def _study_command(config: Mapping[str, Any], folder: Path) -> str:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwise.draws import Draws
 from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.masks import HeadMask
 from headwise.scores import HeadScores
@@ -24,13 +23,13 @@ from headwise.studies.judge import Judge, check_split
 from headwise.studies.prune_then_tune_study import (
     HIGHEST,
     LOWEST,
-    RANDOM,
     Arm,
     Point,
     PruneThenTuneStudy,
     TargetOutcome,
     load_prune_then_tune,
 )
+from headwise.studies.ranked import check_counts, check_cut, check_fits, random_orders, rank_tuned
 from headwise.studies.work import GridKind, Work
 from headwise.tuning import TuningSettings
 from headwise.tuning.plan import check_share
@@ -58,6 +57,7 @@ class PruneThenTunePlan:
         learning_rate: Peak learning rate.
         batch_tokens: Number of tokens in a batch.
         train_embeddings: Train the embeddings too.
+        lora_rank: Train LoRA adapters of this rank instead of all weights (see `TuningSettings`); 0 for all weights.
         share: Share of the training examples of each language.
         test_split: The split that results are measured on.
         limit_test: The maximum number of test examples of each language, the first ones; None for all.
@@ -78,6 +78,7 @@ class PruneThenTunePlan:
     learning_rate: float = 5e-5
     batch_tokens: int = 1024
     train_embeddings: bool = False
+    lora_rank: int = 0
     share: float = 1.0
     test_split: str = "test"
     limit_test: int | None = None
@@ -89,16 +90,12 @@ class PruneThenTunePlan:
             raise FieldError("test_split", f"models are tuned on {self.test_split!r}: judge them on another split")
         if not self.modes or not set(self.modes) <= set(MODES):
             raise FieldError("modes", f"a list of {' and '.join(MODES)}, not {self.modes!r}")
-        if not self.counts or list(self.counts) != sorted(set(self.counts)) or self.counts[0] < 1:
-            raise FieldError("counts", f"must be ascending numbers of at least 1, not {self.counts!r}")
+        check_counts(self.counts)
         for name, least in (("patience", 0), ("randoms", 0), ("resamples", 1)):
             require_whole(name, getattr(self, name), least)
         if self.limit_test is not None:
             require_whole("limit_test", self.limit_test)
-        if self.scoring.players != "heads":
-            raise FieldError("players", f"only heads are cut out of a model, not {self.scoring.players}")
-        if self.scoring.baseline != "zero":
-            raise FieldError("baseline", "must be 'zero': heads are cut out before the model is tuned")
+        check_cut(self.scoring)
         check_share(self.share)
         _ = self.tuning((self.source,))  # checks the settings
 
@@ -111,6 +108,7 @@ class PruneThenTunePlan:
             freeze_embeddings=not self.train_embeddings,
             bfloat16=self.scoring.bfloat16,
             seed=self.scoring.seed,
+            lora_rank=self.lora_rank,
         )
         return CellTuning(languages, settings, self.share)
 
@@ -156,25 +154,13 @@ class _Series:
 
 def prepare(plan: PruneThenTunePlan, work: Work) -> Prepared:
     """Tune the whole model on the source, rank its heads on dev, and draw the random orders."""
-
-    def show(done: int, total: int, status: str) -> None:
-        if work.progress is not None:
-            work.progress(done, total, f"tuning on {plan.source} to rank heads: {status}")
-
-    tuned = work.grid.tuned_setting(plan.tuning((plan.source,)), show)
-    asked = dataclasses.replace(plan.scoring, languages=plan.source)
-    scored = work.score(asked, status="ranking heads", setting=tuned)
+    check_fits(plan.counts, work.setting.heads)
+    scored = rank_tuned(work, plan.tuning((plan.source,)), dataclasses.replace(plan.scoring, languages=plan.source))
     [scores] = scored.scores.values()
-    if len(scores.ranked()) < len(scores.players):
-        raise FieldError("budget", f"some heads have no value by {plan.scoring.method} yet: raise it")
-    if plan.counts[-1] >= len(scores.players):
-        raise FieldError("counts", f"the model has only {len(scores.players)} heads")
     orders = {LOWEST: scores.ranked()}
     if plan.highest:
         orders[HIGHEST] = scores.ranked()[::-1]
-    for draw in range(plan.randoms):
-        places = np.argsort(Draws(plan.scoring.seed, "random heads").uniform(draw, 1, len(scores.players))[0])
-        orders[f"{RANDOM} {draw + 1}"] = tuple(scores.players[place] for place in places)
+    orders |= random_orders(work.setting.heads, plan.randoms, plan.scoring.seed)
     return Prepared(scored, orders, _trainings(plan, work))
 
 

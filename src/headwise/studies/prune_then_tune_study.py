@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwise.report import SIGNIFICANT, Curve, Section, curves_section
+from headwise.report import SIGNIFICANT, Curve, Section
 from headwise.report.html import element
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
@@ -16,13 +16,15 @@ from headwise.stats import PairedTest
 from headwise.stats.sign_flips import sign_flip_p_value
 from headwise.studies.claims import Claim, Verdict, claims_table, paragraph
 from headwise.studies.papers import MA, ma_controls, ma_tables
+from headwise.studies.plots import CurvePlot
+from headwise.studies.ranked import RANDOM
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import Figure, StudyTable, TableCell, section_of
 
 NAME = "prune-then-tune"
 FORMAT, VERSION = "headwise-prune-then-tune-study", 1
 #: The arms: which heads are removed. Random arms are numbered.
-LOWEST, HIGHEST, RANDOM = "lowest", "highest", "random"
+LOWEST, HIGHEST = "lowest", "highest"
 #: The modes in words.
 MODE_NAMES = {"cross": "cross-lingual", "multi": "multi-lingual"}
 #: Mean gains that the text of the paper states, by task and mode, for mBERT and XLM-R.
@@ -266,12 +268,16 @@ class PruneThenTuneStudy:
         """The metric on test data by number of heads removed; bands of random heads are the range of the draws."""
         return tuple(_curve(each, kind) for each in self.outcomes for kind in self.kinds)
 
+    def plots(self) -> tuple[CurvePlot, ...]:
+        """The curves as one plot."""
+        text = f"{self.metric[:1].upper()}{self.metric[1:]} (%) on test data by heads removed before tuning."
+        return (CurvePlot("Pruned, then tuned", text, self.curves(), "heads removed"),)
+
     def sections(self) -> tuple[Section, ...]:
         """The claims, the curves and the tables."""
-        text = f"{self.metric[:1].upper()}{self.metric[1:]} (%) on test data by heads removed before tuning."
         return (
             Section("Which claims hold here", element("p", self.paragraph)),
-            curves_section(self.curves(), self.metric, "head", "Pruned, then tuned", text),
+            *(plot.section(self.metric) for plot in self.plots()),
             *(section_of(table) for table in self.tables() if table.printed),
         )
 

@@ -18,10 +18,11 @@ from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, below, increasing
 from headwise.studies.group_tables import Groups, drop_curves, drop_table, group_drop, prepare, value_table
 from headwise.studies.groupings import WORD_ORDER
+from headwise.studies.plots import CurvePlot
 from headwise.studies.resampled import Array, Resampled, relative_drops, resample
 from headwise.studies.tables import StudyTable, TableCell
-from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
-from headwise.studies.tuned_study import CITATION, CurvePlot, TunedStudy, load_tuned_study
+from headwise.studies.tuned_plan import GroupedPlan, Key, TunedPlan, by_key, trained_of
+from headwise.studies.tuned_study import CITATION, TunedStudy, load_tuned_study
 from headwise.studies.work import GridKind, Work
 
 NAME = "random-share"
@@ -31,7 +32,7 @@ PAPER_DROPS = {25: ("", "about 2.5"), 50: ("2", "5"), 90: ("7.5", "10 to 15")}
 
 
 @dataclass(frozen=True)
-class RandomSharePlan(TunedPlan):
+class RandomSharePlan(GroupedPlan):
     """The plan of a study of random shares.
 
     Attributes:

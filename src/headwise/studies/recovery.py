@@ -19,6 +19,7 @@ from headwise.stats import bootstrap_values
 from headwise.studies.cells import Cell, CellTuning
 from headwise.studies.claims import Claim, above, increasing, mean_of
 from headwise.studies.group_tables import Groups, prepare
+from headwise.studies.plots import CloudPlot
 from headwise.studies.probes import (
     THIRDS,
     entropy_changes,
@@ -33,8 +34,8 @@ from headwise.studies.random_share import check_shares, random_mask, share_cells
 from headwise.studies.resampled import Array, Resampled, resample
 from headwise.studies.tables import StudyTable, TableCell
 from headwise.studies.tuned import TunedModels
-from headwise.studies.tuned_plan import Key, TunedPlan, by_key, trained_of
-from headwise.studies.tuned_study import CITATION, CloudPlot, TunedStudy, load_tuned_study
+from headwise.studies.tuned_plan import GroupedPlan, Key, by_key, trained_of
+from headwise.studies.tuned_study import CITATION, TunedStudy, load_tuned_study
 from headwise.studies.work import GridKind, Work
 
 NAME = "recovery"
@@ -46,7 +47,7 @@ BEFORE, AFTER = "before tuning", "after one epoch"
 
 
 @dataclass(frozen=True)
-class RecoveryPlan(TunedPlan):
+class RecoveryPlan(GroupedPlan):
     """The plan of a study of recovery.
 
     Attributes:

@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.stats import bootstrap_values
+from headwise.stats import PairedTest, bootstrap_values
+from headwise.stats.bootstrap import difference_test
 from headwise.tasks.metrics import Metric
 
 Array = NDArray[np.float64]
@@ -48,6 +49,10 @@ class Resampled:
         """A function of the metrics, (..., languages, conditions) to (...): its value, and its 95% interval."""
         low, high = np.quantile(contrast(self.drawn), [0.025, 0.975])
         return float(contrast(self.mean)), float(low), float(high)
+
+    def compare(self, contrast: Callable[[Array], Array]) -> PairedTest:
+        """The test whether a function of the metrics, (..., languages, conditions) to (...), differs from 0."""
+        return difference_test(float(contrast(self.mean)), contrast(self.drawn))
 
     def language_places(self, languages: Sequence[str]) -> list[int]:
         """Places of languages."""

@@ -19,6 +19,7 @@ from headwise.draws import Draws
 from headwise.errors import require_whole
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Problem, find_method, score
+from headwise.pruning.sizes import ModelSizes
 from headwise.runs import Journal, read_run
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
@@ -28,7 +29,7 @@ from headwise.scoring.refine import refine_languages
 from headwise.scoring.run import plan_method
 from headwise.studies.grid import Array, Cell
 from headwise.studies.judge import Judge, check_split
-from headwise.studies.targeted_study import LanguageOutcome, Outcome, TargetedStudy, load_targeted
+from headwise.studies.targeted_study import MASKS, LanguageOutcome, Outcome, TargetedStudy, load_targeted
 from headwise.studies.work import GridKind, Work
 
 
@@ -78,35 +79,41 @@ class Prepared:
     Attributes:
         scored: The scoring run.
         masks: The masks of each language, by name.
+        units: The cost of choosing masks after scoring, by language and step.
     """
 
     scored: ScoringRun
     masks: Mapping[str, Mapping[str, HeadMask]]
+    units: Mapping[str, Mapping[str, float]]
 
 
 def prepare(plan: TargetedPlan, work: Work) -> Prepared:
     """Score heads and choose the masks of every language; only dev examples are used."""
     scored = work.score(plan.scoring)
-    masks = choose_masks(plan, work, scored)
+    masks, units = choose_masks(plan, work, scored)
     for language, each in masks.items():
         each.get("refined", each["targeted"]).save(work.folder / "masks" / f"{language}.json")
     if (pooled := next(iter(masks.values())).get("pooled")) is not None:
         pooled.save(work.folder / "pooled.json")
-    return Prepared(scored, masks)
+    return Prepared(scored, masks, units)
 
 
-def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str, dict[str, HeadMask]]:
-    """The masks to judge for each language, by name."""
+def choose_masks(
+    plan: TargetedPlan, work: Work, scored: ScoringRun
+) -> tuple[dict[str, dict[str, HeadMask]], dict[str, dict[str, float]]]:
+    """The masks to judge for each language, by name; and the units that each language and step cost."""
     scores, (problems, _) = scored.scores, make_problems(plan.scoring, work.setting, means=scored.means)
     harmful = {language: each.mask("harmful") for language, each in scores.items()}
     likely = all(map(tells_likely, scores.values()))
     shared = {"pooled": _pool(plan, scored, problems)} if likely and len(scores) > 1 else {}
     if plan.source in harmful:
         shared["zero-shot"] = harmful[plan.source]
-    found: dict[str, dict[str, HeadMask]] = {
-        language: {"targeted": mask, "michel": michel_mask(problems[language], scores[language], work.journal)}
-        for language, mask in harmful.items()
-    }
+    found: dict[str, dict[str, HeadMask]] = {}
+    units: dict[str, dict[str, float]] = {}
+    for language, mask in harmful.items():
+        michel = michel_scores(problems[language], work.journal)
+        found[language] = {"targeted": mask, "michel": michel.mask(count=len(scores[language].decided("harmful")))}
+        units[language] = {"controls": michel.provenance.units}
     refined = {}
     if plan.refine:
         how = RefinementPlan(plan.refine, examples=plan.refine_examples, seed=plan.scoring.seed)
@@ -117,7 +124,8 @@ def choose_masks(plan: TargetedPlan, work: Work, scored: ScoringRun) -> dict[str
             masks["likely"] = scores[language].mask("likely")
         if language in refined:
             masks["refined"] = refined[language].mask
-    return found
+            units[language]["refining"] = refined[language].units
+    return found, units
 
 
 def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem]) -> HeadMask:
@@ -129,11 +137,10 @@ def _pool(plan: TargetedPlan, scored: ScoringRun, problems: Mapping[str, Problem
     return pooled_mask(pooled, next(iter(scored.scores.values())))
 
 
-def michel_mask(problem: Problem, scores: HeadScores, journal: Journal | None = None) -> HeadMask:
-    """The mask without the least important players by `michel`, as many as there are harmful ones."""
+def michel_scores(problem: Problem, journal: Journal | None = None) -> HeadScores:
+    """The gradient importance of the players of a problem."""
     stream = f"michel {problem.language} {problem.data}"
-    found = score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
-    return found.mask(count=len(scores.decided("harmful")))
+    return score(find_method("michel"), problem, Budget(), journal=journal, stream=stream)
 
 
 def cells(plan: TargetedPlan, work: Work, prepared: Prepared) -> list[Cell]:
@@ -188,14 +195,20 @@ def random_mask(scores: HeadScores, count: int, seed: int, draw: int) -> HeadMas
 def finish(plan: TargetedPlan, work: Work, prepared: Prepared, measured: dict[Cell, Array]) -> TargetedStudy:
     """Make the study from the measurements."""
     judge = Judge(work.grid.task.metric, plan.resamples)
-    found = {language: _outcome(plan, prepared, judge, measured, language) for language in prepared.masks}
+    sizes = ModelSizes(work.setting.model)
+    found = {language: _outcome(plan, prepared, judge, measured, language, sizes) for language in prepared.masks}
     scored = prepared.scored
     seconds = {language: each.seconds for language, each in scored.languages.items()}
     return TargetedStudy(work.folder, judge.metric.name, found, scored.scores, seconds, scored.notes)
 
 
 def _outcome(
-    plan: TargetedPlan, prepared: Prepared, judge: Judge, measured: dict[Cell, Array], language: str
+    plan: TargetedPlan,
+    prepared: Prepared,
+    judge: Judge,
+    measured: dict[Cell, Array],
+    language: str,
+    sizes: ModelSizes,
 ) -> LanguageOutcome:
     """The results of all masks in one language."""
     cell = Cell(language, plan.test_split, limit=plan.limit_test)
@@ -203,7 +216,9 @@ def _outcome(
     outcomes = {}
     for name, mask in prepared.masks[language].items():
         statistics = measured[_cell(cell, mask)]
-        outcomes[name] = Outcome(judge.value(statistics), len(mask.off), judge.compare(base, statistics))
+        size = sizes.after(mask) if name in MASKS else None
+        test = judge.compare(base, statistics)
+        outcomes[name] = Outcome(judge.value(statistics), len(mask.off), test, mask.off, size)
 
     def random_value(size: int, draw: int) -> float:
         chosen = _random(plan, prepared, cell, size, draw, len(base))
@@ -216,7 +231,9 @@ def _outcome(
         kind: tuple(random_value(size, draw) for draw in range(plan.randoms))
         for kind, size in _random_sizes(prepared, language).items()
     }
-    return LanguageOutcome(judge.value(base), len(base), outcomes, randoms)
+    tested = {key: len(found) for key, found in measured.items() if key.language == language}
+    units = {**prepared.units[language], "testing": float(sum(tested.values()))}
+    return LanguageOutcome(judge.value(base), len(base), outcomes, randoms, units)
 
 
 TARGETED = GridKind("targeted", TargetedPlan, prepare, cells, finish, load_targeted)

@@ -1,14 +1,15 @@
 """The results of a targeted study: the metric of every language under every mask."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwise.report import SIGNIFICANT, Gain, GainsText, Section, gains_section, noun_of
+from headwise.report import SIGNIFICANT, Gain, MaskGains, Section, gains_section, noun_of
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import PairedTest
@@ -25,25 +26,17 @@ SIZED = ("targeted", "refined")
 #: Other masks for comparison.
 CONTROLS = ("michel", "zero-shot", "pooled")
 _RANDOM, _OFF = "random as ", " off"
-#: Texts of the report for each kind of mask.
-_TEXTS = {
-    "targeted": GainsText(
-        "Gains",
-        "The metric of each language without the heads that are decided to be harmful in it, on test data.",
-        "Removing {removed} changed METRIC by",
-    ),
-    "likely": GainsText(
-        "Gains without likely harmful heads",
-        "The metric of each language without all heads that are likely harmful in it, on test data. About 10% of these "
-        "heads are expected to be harmless.",
-        "Removing all likely harmful ones ({removed}) changed METRIC by",
-    ),
-    "refined": GainsText(
-        "Gains of refined masks",
-        "The metric of each language under its refined mask, which is chosen on dev data and judged on test data.",
-        "Refined masks remove {removed} and change METRIC by",
-    ),
+#: How the heads of each kind of mask are chosen, and the option of `headwise prune` that chooses them in the same way.
+#: The report shows the kinds in this order, those of `MASKS` from the start.
+_KINDS = {
+    "refined": ("improved step by step on dev data, from the targeted mask", "--refined"),
+    "targeted": ("the heads that are decided to be harmful", "--harmful"),
+    "likely": ("all heads that are likely harmful, of which about 10% are expected to be harmless", "--likely"),
+    "michel": ("as many heads as targeted, those with the lowest gradient importance", ""),
+    "zero-shot": ("the targeted mask of the source language", ""),
+    "pooled": ("one mask for all languages", ""),
 }
+_ABOUT = "The metric of each language on test data, compared with the whole model. All masks are chosen on dev data."
 
 
 @dataclass(frozen=True)
@@ -54,11 +47,15 @@ class Outcome:
         value: The metric on test data, in percent.
         removed: Number of heads that are off.
         test: The comparison with no mask.
+        off: Their names; empty in studies that did not record them.
+        parameters: Number of parameters of the model before and after pruning, for main masks of heads.
     """
 
     value: float
     removed: int
     test: PairedTest
+    off: tuple[str, ...] = ()
+    parameters: tuple[int, int] | None = None
 
     @property
     def figure(self) -> Figure:
@@ -75,12 +72,14 @@ class LanguageOutcome:
         examples: Number of test examples.
         masks: The outcome of each mask of `MASKS` and `CONTROLS` that the study has.
         randoms: The metric under each random mask, by the name of the mask of the same size (`SIZED`).
+        units: The cost of each step after scoring: `controls` (their scores), `refining` and `testing`.
     """
 
     base: float
     examples: int
     masks: Mapping[str, Outcome]
     randoms: Mapping[str, tuple[float, ...]]
+    units: Mapping[str, float] = field(default_factory=dict)
 
     def random(self, kind: str) -> Figure | None:
         """The mean over random masks of the size of the given mask; None if there are none."""
@@ -160,15 +159,33 @@ class TargetedStudy:
         return tuple(cells)
 
     def sections(self) -> tuple[Section, ...]:
-        """A table of gains for every kind of mask."""
-        return gain_sections({kind: self.gains(kind) for kind in MASKS}, self.metric, noun_of(self.scores))
+        """The gains of all kinds of masks."""
+        kinds = self.mask_gains()
+        if not any(kind.gains for kind in kinds):
+            return ()
+        players = {len(each.players) for each in self.scores.values() if not each.members}
+        count = players.pop() if len(players) == 1 else None
+        return (gains_section(kinds, self.metric, noun_of(self.scores), count, _ABOUT),)
+
+    def mask_gains(self) -> tuple[MaskGains, ...]:
+        """The gains of each kind of mask."""
+        return tuple(
+            MaskGains(kind, about, self.gains(kind), kind in MASKS, self._command(option) if option else "")
+            for kind, (about, option) in _KINDS.items()
+        )
+
+    def _command(self, option: str) -> str:
+        """The command that prunes by one kind of mask."""
+        folder = shlex.quote(str(self.folder))
+        return f"headwise prune {folder} --language {{language}} {option} --out pruned-{{language}}"
 
     def gains(self, mask: str = "targeted") -> tuple[Gain, ...]:
-        """The gain of each language by one kind of mask; for the targeted mask with its controls."""
-        beside = CONTROLS if mask == "targeted" else ()
-        return tuple(
-            _gain(language, found, mask, beside) for language, found in self.languages.items() if mask in found.masks
-        )
+        """The gain of each language by one kind of mask."""
+        return tuple(_gain(language, found, mask) for language, found in self.languages.items() if mask in found.masks)
+
+    def units(self) -> Mapping[str, Mapping[str, float]]:
+        """The cost of each step after scoring, by language."""
+        return {language: found.units for language, found in self.languages.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""
@@ -180,19 +197,6 @@ class TargetedStudy:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
         }
-
-
-def gain_sections(gains: Mapping[str, Sequence[Gain]], metric: str, noun: str) -> tuple[Section, ...]:
-    """The sections of the report on the gains of each kind of mask; kinds without gains are left out.
-
-    Args:
-        gains: The gains by kind of mask, of `MASKS`.
-        metric: Name of the metric.
-        noun: Name of one player, such as `head`.
-    """
-    texts = {kind: dataclasses.replace(text, headline=text.headline.replace("METRIC", metric))
-             for kind, text in _TEXTS.items()}  # fmt: skip
-    return tuple(gains_section(found, metric, noun, texts[kind]) for kind, found in gains.items() if found)
 
 
 def load_targeted(folder: Path) -> TargetedStudy:
@@ -208,22 +212,27 @@ def load_targeted(folder: Path) -> TargetedStudy:
 
 
 def _outcome(data: Mapping[str, Any]) -> LanguageOutcome:
-    masks = {
-        name: Outcome(each["value"], each["removed"], PairedTest(**each["test"]))
-        for name, each in data["masks"].items()
-    }
+    masks = {name: _mask_outcome(each) for name, each in data["masks"].items()}
     randoms = {kind: tuple(values) for kind, values in data["randoms"].items()}
+    units = dict(data.get("units", {}))
     figures = [number for each in masks.values() for number in (each.value, each.removed, *astuple(each.test))]
-    check_numbers(data["base"], data["examples"], *figures, *(number for each in randoms.values() for number in each))
-    return LanguageOutcome(data["base"], data["examples"], masks, randoms)
+    figures += [*(number for each in randoms.values() for number in each), *units.values()]
+    check_numbers(data["base"], data["examples"], *figures)
+    return LanguageOutcome(data["base"], data["examples"], masks, randoms, units)
 
 
-def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str] = ()) -> Gain:
-    """The gain of a language by one mask, with the metric under the controls `beside`."""
+def _mask_outcome(data: Mapping[str, Any]) -> Outcome:
+    sizes = data.get("parameters")
+    if sizes is not None:
+        check_numbers(*sizes)
+        sizes = (sizes[0], sizes[1])
+    off = tuple(map(str, data.get("off", ())))
+    return Outcome(data["value"], data["removed"], PairedTest(**data["test"]), off, sizes)
+
+
+def _gain(language: str, found: LanguageOutcome, kind: str) -> Gain:
+    """The gain of a language by one mask."""
     mask, random = found.masks[kind], found.random(kind)
-    michel, zero_shot, pooled = (
-        found.masks[name].value if name in found.masks and name in beside else None for name in CONTROLS
-    )
     return Gain(
         language=language,
         heads_removed=mask.removed,
@@ -234,7 +243,6 @@ def _gain(language: str, found: LanguageOutcome, kind: str, beside: Sequence[str
         p_value=mask.test.p_value,
         random_mean=random.value if random else None,
         random_sd=random.spread if random else None,
-        michel=michel,
-        zero_shot=zero_shot,
-        pooled=pooled,
+        off=mask.off,
+        parameters=mask.parameters,
     )

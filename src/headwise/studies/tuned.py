@@ -135,9 +135,9 @@ class TunedModels:
 
     def _chosen(self, tuning: CellTuning) -> list[tuple[str, int]]:
         """The language and the number of each training example."""
-        check_share(tuning.share)
         found = []
         for code, share in tuning.shares.items():
+            check_share(share)
             count = len(self.setting.dataset.examples(code, "train"))
             found += [(code, number) for number in share_places(count, share, tuning.settings.seed)]
         return found

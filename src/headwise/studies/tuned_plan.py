@@ -24,8 +24,8 @@ class TunedPlan:
     """The fields that all plans of these studies have.
 
     Attributes:
-        scoring: Model, task, data, languages to measure, and seed. No heads are scored. The model is a pre-trained
-            encoder, which gets a new classifier for the task, unless it has one.
+        scoring: Model, task, data, languages to measure, and seed. Only some kinds rank heads by its method. The model
+            is a pre-trained encoder, which gets a new classifier for the task, unless it has one.
         train_languages: Comma-separated codes of the languages to tune on. Results in them are called in-language,
             results in the other languages cross-language.
         test_split: The split that is measured. The best epoch is chosen on `dev`.
@@ -35,11 +35,10 @@ class TunedPlan:
         learning_rate: Peak learning rate.
         batch_tokens: Number of tokens in a batch, padding included.
         freeze_embeddings: Keep the embeddings fixed.
+        lora_rank: Train LoRA adapters of this rank instead of all weights (see `TuningSettings`); 0 for all weights.
         train_share: Share of the training examples to use.
         limit_test: The maximum number of test examples of each language; None for all.
         resamples: Number of resamples of every bootstrap, and of permutations of every permutation test.
-        typology: A TSV file with the columns `code`, `word_order_81A` (WALS) and `resource_level`. By default
-            `typology/languages.tsv` in the data folder, if it exists.
 
     Raises:
         HeadwiseError: A value is out of range.
@@ -53,10 +52,10 @@ class TunedPlan:
     learning_rate: float = 2e-5
     batch_tokens: int = 1024
     freeze_embeddings: bool = True
+    lora_rank: int = 0
     train_share: float = 1.0
     limit_test: int | None = None
     resamples: int = 1000
-    typology: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("draws", "resamples", "limit_test"):
@@ -84,6 +83,7 @@ class TunedPlan:
             bfloat16=self.scoring.bfloat16,
             seed=self.scoring.seed + draw,
             stop_after=stop_after,
+            lora_rank=self.lora_rank,
         )
 
     def tuning(self, draw: int) -> CellTuning:
@@ -98,6 +98,18 @@ class TunedPlan:
         """The ids of the test examples of each language."""
         cells = [Cell(language, self.test_split, limit=self.limit_test) for language in self.languages(work)]
         return {cell.language: tuple(each.id for each in work.grid.examples(cell)) for cell in cells}
+
+
+@dataclass(frozen=True)
+class GroupedPlan(TunedPlan):
+    """The fields of plans whose results are grouped by properties of the languages.
+
+    Attributes:
+        typology: A TSV file with the columns `code`, `word_order_81A` (WALS) and `resource_level`. By default
+            `typology/languages.tsv` in the data folder, if it exists.
+    """
+
+    typology: str | None = None
 
 
 def trained_of(plan: TunedPlan) -> str:

@@ -6,50 +6,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.report import Cloud, Curve, Section, curves_section, scatter_section
+from headwise.report import Cloud, Curve, Section
 from headwise.report.html import element
 from headwise.scores import HeadScores
+from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.studies.claims import VERDICTS, Claim, claims_table, paragraph
+from headwise.studies.plots import CloudPlot, CurvePlot, Plot
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import Figure, StudyTable, TableCell, section_of
 
 VERSION = 1
-#: The paper of these studies.
+#: The paper of most of these studies.
 PAPER = "Budhraja et al. (2021)"
 CITATION = (
     "Budhraja, Pande, Kumar, Khapra (2021): On the Prunability of Attention Heads in Multilingual BERT. "
     "Numbers of the paper are for mBERT after 10 epochs of tuning."
 )
-
-
-@dataclass(frozen=True)
-class CurvePlot:
-    """Curves over the share of removed heads.
-
-    Attributes:
-        title: Title of the section.
-        text: The text above the plots.
-        curves: The curves; each `language` is a panel, each `ranking` a line.
-    """
-
-    title: str
-    text: str
-    curves: tuple[Curve, ...]
-
-
-@dataclass(frozen=True)
-class CloudPlot:
-    """Clouds of points.
-
-    Attributes:
-        title: Title of the section.
-        text: The text above the plots.
-        clouds: The plots.
-    """
-
-    title: str
-    text: str
-    clouds: tuple[Cloud, ...]
 
 
 @dataclass(frozen=True)
@@ -61,10 +33,13 @@ class TunedStudy:
         kind: Name of the kind of study.
         metric: The metric's name.
         results: The tables, the most important first.
-        claims: The claims of the paper, and whether they hold.
+        claims: The claims, and whether they hold.
         curves: Plots of curves.
         clouds: Plots of clouds.
         notes: Notes to print with the results.
+        paper: What makes the claims: a paper, or the study itself.
+        scores: The scores of the heads by language, if heads are ranked.
+        seconds: The time of scoring, by language.
     """
 
     folder: Path
@@ -75,27 +50,31 @@ class TunedStudy:
     curves: tuple[CurvePlot, ...] = ()
     clouds: tuple[CloudPlot, ...] = ()
     notes: tuple[str, ...] = ()
-    scores: Mapping[str, HeadScores] = field(default_factory=dict)
+    paper: str = PAPER
+    scores: Mapping[str, HeadScores] = field(default_factory=dict, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def paragraph(self) -> str:
         """Which claims hold here, in one paragraph."""
-        return paragraph(self.claims, PAPER)
+        return paragraph(self.claims, self.paper)
 
     def tables(self) -> tuple[StudyTable, ...]:
         """The tables of the results, and the claims with their paragraph as a note."""
-        return (*self.results, dataclasses.replace(claims_table(self.claims), note=self.paragraph))
+        return (*self.results, dataclasses.replace(claims_table(self.claims, self.paper), note=self.paragraph))
+
+    def plots(self) -> tuple[Plot, ...]:
+        """The curves and the clouds."""
+        return (*self.curves, *self.clouds)
 
     def sections(self) -> tuple[Section, ...]:
         """The claims, the plots and the tables."""
         counts = ((verdict, sum(claim.verdict == verdict for claim in self.claims)) for verdict in VERDICTS)
-        headline = f"Claims of {PAPER}: {', '.join(f'{count} {verdict}' for verdict, count in counts)}."
+        headline = f"Claims of {self.paper}: {', '.join(f'{count} {verdict}' for verdict, count in counts)}."
         return (
             Section("Which claims hold here", element("p", self.paragraph), headline),
-            *(curves_section(each.curves, self.metric, "% of head", each.title, each.text) for each in self.curves),
-            *(scatter_section(each.clouds, each.title, each.text) for each in self.clouds),
-            *map(section_of, (*self.results, claims_table(self.claims))),
+            *(each.section(self.metric) for each in self.plots()),
+            *(section_of(table) for table in (*self.results, claims_table(self.claims, self.paper)) if table.printed),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,6 +88,7 @@ class TunedStudy:
             "version": VERSION,
             "metric": self.metric,
             **parts,
+            "paper": self.paper,
             "paragraph": self.paragraph,
             "notes": list(self.notes),
         }
@@ -127,10 +107,20 @@ def load_tuned_study(folder: Path, kind: str) -> TunedStudy:
             data["metric"],
             tuple(_table(each) for each in data["results"]),
             tuple(_claim(each) for each in data["claims"]),
-            tuple(CurvePlot(each["title"], each["text"], _curves(each["curves"])) for each in data["curves"]),
+            tuple(CurvePlot(**{**each, "curves": _curves(each["curves"])}) for each in data["curves"]),
             tuple(CloudPlot(each["title"], each["text"], _clouds(each["clouds"])) for each in data["clouds"]),
             tuple(data["notes"]),
+            data.get("paper", PAPER),
+            load_rankings(folder),
         )
+
+
+def load_rankings(folder: Path) -> dict[str, HeadScores]:
+    """The scores by language of all rankings in a run folder; those of the plan's own method first, if it has them."""
+    found: dict[str, HeadScores] = {}
+    for path in sorted(folder.glob(f"{SCORING}*")):  # the shortest name is the first
+        found = {**load_scores(path), **found}
+    return found
 
 
 def _format(kind: str) -> str:

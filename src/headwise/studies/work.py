@@ -193,6 +193,15 @@ class Work:
             return None
         return lambda done, total, status: progress(before + done, before + total, status)
 
+    def saying(self, prefix: str) -> Advance:
+        """A progress function that adds a prefix to the status."""
+
+        def show(done: int, total: int, status: str) -> None:
+            if self.progress is not None:
+                self.progress(done, total, f"{prefix}: {status}")
+
+        return show
+
     def score(
         self,
         scoring: ScoringPlan,

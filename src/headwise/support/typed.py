@@ -5,7 +5,6 @@ YAML file.
 """
 
 import dataclasses
-import importlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
@@ -14,7 +13,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from headwise.errors import HeadwiseError
+from headwise.support.yaml_text import parse_yaml
 
+#: Longer assignments are not repeated in messages.
+_LONG = 80
 _WORDS: Mapping[Any, str] = {
     str: "text",
     int: "a whole number",
@@ -38,19 +40,13 @@ def read_yaml(path: str | PathLike[str]) -> dict[str, Any]:
         >>> read_yaml(path)
         {'model': 'e5-small', 'budget': 500}
     """
-    yaml = importlib.import_module("yaml")  # untyped, and late because most commands read no YAML
     try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise HeadwiseError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise HeadwiseError(f"{where}: not YAML: {getattr(error, 'problem', error)}") from None
-    except (ValueError, RecursionError):  # a date that does not exist, thousands of nested brackets
-        raise HeadwiseError(f"{path}: not YAML that can be read: correct it, or give another file") from None
+    found = parse_yaml(text, str(path))
     if not isinstance(found, dict):
         raise HeadwiseError(f"{path}: has no fields: write one 'name: value' per line")
     return found
@@ -67,13 +63,9 @@ def read_assignment(text: str) -> tuple[str, Any]:
         (('lam', 0.01), ('rule', 'voita'), ('l1', [0.1, 0]))
     """
     name, found, value = text.partition("=")
-    yaml = importlib.import_module("yaml")
     if not found or not name:
         raise HeadwiseError(f"{text}: must be NAME=VALUE")
-    try:
-        return name, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise HeadwiseError(f"{text}: not YAML after '=': {getattr(error, 'problem', error)}") from None
+    return name, parse_yaml(value, text if len(text) < _LONG else f"{name}=…")
 
 
 def check_fields(

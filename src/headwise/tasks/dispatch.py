@@ -7,7 +7,7 @@ from typing import Any, cast
 from headwise.data.columns import is_iob
 from headwise.data.task_names import CAUSAL_TASKS, CHOICE_TASKS
 from headwise.errors import HeadwiseError
-from headwise.heads import find_heads
+from headwise.heads import base_model, find_heads
 from headwise.tasks.causal import LanguageTask
 from headwise.tasks.choices import MultipleChoice, Normalise
 from headwise.tasks.continuation import ContinuationTask
@@ -75,19 +75,6 @@ def fit_to(task: Task, model: Any) -> Task:
     return replace(task, max_length=_longest(model))
 
 
-def check_tokenizer(task: AnyTask, tokenizer: Any) -> None:
-    """Check that a tokenizer has all settings that a task needs.
-
-    Raises:
-        HeadwiseError: The tokenizer is for many languages, and no source and target languages are set.
-    """
-    if isinstance(task, TranslationTask) and task.first_token is None and hasattr(tokenizer, "src_lang"):
-        raise HeadwiseError(
-            "the model translates between many languages, so the languages must be set: use evaluate_translation or "
-            "tune from Python, with tokenizer.src_lang and TranslationTask(first_token=...) set"
-        )
-
-
 def _classification(model: Any, name: str, piece: Piece) -> Task:
     """The task with the labels of the model's classifier."""
     names = getattr(model.config, "id2label", None) or {}
@@ -98,6 +85,9 @@ def _classification(model: Any, name: str, piece: Piece) -> Task:
             f"the model's classifier has {len(labels)} labels ({', '.join(labels[:4])} …), not those of {name}: "
             f"tune it first (headwise tune … --task {name})"
         )
+    bare = base_model(model)
+    if getattr(bare, "base_model", None) is bare:  # transformers: a model without a head is its own base model
+        raise _wrong_kind(model, name, f"a model with a classifier: tune it first (headwise tune … --task {name})")
     return fit_to(found.with_labels(labels), model)
 
 

@@ -90,7 +90,8 @@ class Encoded:
             >>> Encoded((5, 9), (), (0,), extra=(TokenInput("token_type_ids", (0, 1)),)).content()
             [(5, 9), (), (0,), {'token_type_ids': (0, 1)}]
         """
-        found = [getattr(self, part.name) for part in fields(self) if part.name not in ("extra", "size")]
+        parts = [getattr(self, part.name) for part in fields(self) if part.name not in ("extra", "size")]
+        found = [part for part in parts if part is not None]
         extra = {each.name: each.values for each in self.extra if any(each.values)}
         return [*found, extra] if extra else found
 

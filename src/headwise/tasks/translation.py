@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from headwise.data.examples import Example, TranslationExample
 from headwise.errors import HeadwiseError
 from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch, pack_by_length, pad_id_of
 from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.language_codes import has_codes, speaking
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Array
 from headwise.tasks.text_metrics import Bleu, ChrF, TextMetric
@@ -30,9 +31,11 @@ class EncodedPair(Encoded):
 
     Attributes:
         target: Token ids of the translation, special tokens included.
+        language: Id of the token of the target language, for models of many languages; None for others.
     """
 
     target: tuple[int, ...]
+    language: int | None = field(default=None, kw_only=True)
 
     @property
     def length(self) -> int:
@@ -66,8 +69,9 @@ class TranslationTask:
         max_length: Maximum number of tokens of a source, a reference or a translation. Longer sources and references
             are cut.
         growth: Maximum number of tokens of a translation per token of its source.
-        first_token: The first token of every translation, for models of many languages (`deu_Latn`, `__de__`). It is
-            given to the model, so its likelihood does not count.
+        first_token: The first token of every translation. By default it is the token of the target language for models
+            of many languages (`deu_Latn`, `__de__`), and there is none for others. It is given to the model, so its
+            likelihood does not count.
 
     Example:
         >>> TranslationTask(growth=2.0).limit(7), TranslationTask(growth=2.0).limit(40)
@@ -88,14 +92,30 @@ class TranslationTask:
             The encoded pairs, and the number of pairs whose source or reference was cut.
 
         Raises:
-            HeadwiseError: An example is not a pair of a sentence and its translation.
+            HeadwiseError: An example is not a pair of a sentence and its translation, or the model translates between
+                many languages and does not have those of the example.
         """
         pairs = [example for example in examples if isinstance(example, TranslationExample)]
         if len(pairs) < len(examples):
             raise HeadwiseError("translation needs pairs of a sentence and its translation (TranslationExample)")
+        if self.first_token is not None or not has_codes(tokenizer):
+            return self._encode(pairs, tokenizer, self.first_token_id(tokenizer))
+        encoded: dict[int, EncodedPair] = {}
+        cut = 0
+        for languages in dict.fromkeys(pair.pair for pair in pairs):
+            places = [place for place, pair in enumerate(pairs) if pair.pair == languages]
+            with speaking(tokenizer, languages) as first:
+                found, long = self._encode([pairs[place] for place in places], tokenizer, first)
+            encoded |= {place: replace(each, language=first) for place, each in zip(places, found, strict=True)}
+            cut += long
+        return tuple(encoded[place] for place in range(len(pairs))), cut
+
+    def _encode(
+        self, pairs: Sequence[TranslationExample], tokenizer: Any, first: int | None
+    ) -> tuple[tuple[EncodedPair, ...], int]:
+        """Turn pairs of the same languages into tokens."""
         sources, long_sources = self._tokens(tokenizer, text=[pair.source for pair in pairs])
         targets, long_targets = self._tokens(tokenizer, text_target=[pair.target for pair in pairs])
-        first = self.first_token_id(tokenizer)
         read = [
             tokenizer.decode(target, skip_special_tokens=True) if place in long_targets else pair.target
             for place, (pair, target) in enumerate(zip(pairs, targets, strict=True))
@@ -225,13 +245,13 @@ def translate(
     device = next(model.parameters()).device
     model.eval()
     texts = [""] * len(encoded)
-    for index, limit in _writing_batches(task, [len(pair.ids) for pair in encoded]):
+    for index, limit in _writing_batches(task, encoded):
         batch = make_batch(encoded, index, pad_id_of(tokenizer))
         with gating(index) if gating is not None else nullcontext():
             written = model.generate(
                 input_ids=batch.input_ids.to(device),
                 attention_mask=batch.attention_mask.to(device),
-                **_way_of_writing(task, tokenizer, limit),
+                **_way_of_writing(task, tokenizer, limit, encoded[index[0]]),
             )
         decoded = tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         for i, text in zip(index, decoded, strict=True):
@@ -272,19 +292,27 @@ def evaluate_translation(
     return TranslationEvaluation(results, signatures, translations, cut)
 
 
-def _writing_batches(task: TranslationTask, lengths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Batches of sources of similar length with the same limit, so that the limit does not depend on the batch."""
-    by_limit: dict[int, list[int]] = defaultdict(list)
-    for i, length in enumerate(lengths):
-        by_limit[task.limit(length)].append(i)
-    for limit, members in sorted(by_limit.items(), reverse=True):
-        sizes = [(lengths[i] + limit) * task.beams for i in members]
+def _writing_batches(task: TranslationTask, encoded: Sequence[EncodedPair]) -> Iterator[tuple[list[int], int]]:
+    """Batches of sources of similar length with the same target language and limit.
+
+    Therefore the limit does not depend on the batch.
+    """
+    together: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, pair in enumerate(encoded):
+        together[task.limit(len(pair.ids)), pair.language or 0].append(i)
+    for (limit, _), members in sorted(together.items(), reverse=True):
+        sizes = [(len(encoded[i].ids) + limit) * task.beams for i in members]
         for group in pack_by_length(sizes, WRITING_BUDGET):
             yield sorted(members[i] for i in group), limit
 
 
-def _way_of_writing(task: TranslationTask, tokenizer: Any, limit: int) -> dict[str, Any]:
-    """Arguments of `generate` that override the model's generation config: no sampling, the beams and the limit."""
+def _way_of_writing(task: TranslationTask, tokenizer: Any, limit: int, pair: EncodedPair) -> dict[str, Any]:
+    """Arguments of `generate` that override the model's generation config: no sampling, the beams and the limit.
+
+    The token of the target language is the first one after the start token or, in the first mBART, the start token.
+    """
     settings = {"num_beams": task.beams, "do_sample": False, "max_length": limit + 1, "max_new_tokens": None}
-    first = task.first_token_id(tokenizer)
+    if pair.language is not None and pair.target[:1] != (pair.language,):
+        return {**settings, "decoder_start_token_id": pair.language}
+    first = task.first_token_id(tokenizer) if pair.language is None else pair.language
     return settings if first is None else {**settings, "forced_bos_token_id": first}

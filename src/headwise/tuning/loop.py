@@ -15,13 +15,15 @@ from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from headwise.data.examples import Example
-from headwise.errors import HeadwiseError
+from headwise.errors import FieldError, HeadwiseError
 from headwise.heads import base_model
 from headwise.soft_masks import AnyMask
 from headwise.support.progress import Advance
 from headwise.tasks.encoding import pack_by_length
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
+from headwise.tasks.task import Task
 from headwise.tuning.gates import TrainedGates
+from headwise.tuning.lora import lora_adapters
 from headwise.tuning.plan import TuningSettings
 from headwise.tuning.state import damaged, identify_run, read_state, write_state
 from headwise.tuning.training_set import TrainingSet, encode_training_set
@@ -129,8 +131,24 @@ def train_encoded(
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
-    run = _Run(model, data, settings, progress, gates)
-    start = 0
+    if not settings.lora_rank:
+        return _train(_Run(model, data, settings, progress, gates), data, state_folder, mask, identity, after_epoch)
+    if gates is not None:
+        raise FieldError("lora_rank", "must be 0 if gates are trained together with the weights")
+    with lora_adapters(model, settings.lora_rank, settings.seed, train_head=isinstance(data.task, Task)):
+        return _train(_Run(model, data, settings, progress, None), data, state_folder, mask, identity, after_epoch)
+
+
+def _train(
+    run: "_Run",
+    data: TrainingSet,
+    state_folder: Path | None,
+    mask: AnyMask | None,
+    identity: str | None,
+    after_epoch: Callable[[int], None] | None,
+) -> TuningResult:
+    """The epochs of a run, from its last saved state."""
+    model, settings, gates, start = run.model, run.settings, run.gates, 0
     if state_folder is not None:
         run.identity |= identify_run(model, data, mask) if identity is None else {"identity": identity}
         run.identity |= {} if gates is None else gates.identity()
@@ -177,7 +195,9 @@ class _Run:
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, data.task, data.train, data.pad_id
         self.settings, self.progress, self.gates = settings, progress, gates
-        self.identity: dict[str, Any] = {"settings": asdict(settings)}
+        # Without LoRA, as in states that were saved before there was such a setting.
+        used = {name: value for name, value in asdict(settings).items() if name != "lora_rank" or value}
+        self.identity: dict[str, Any] = {"settings": used}
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.clipped = list(self.weights.values())  # gates have a learning rate of their own, and are not clipped
         groups = _decay_groups(self.weights, settings.weight_decay)

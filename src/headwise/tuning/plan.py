@@ -24,6 +24,9 @@ class TuningSettings:
         seed: Seed of the order of the examples, of dropout and of a new classifier.
         stop_after: Stop after this number of epochs. The learning rate still follows the schedule of all `epochs`, so
             the model is the one that a whole run has after these epochs. None for all epochs.
+        lora_rank: Train LoRA adapters of this rank in every linear layer of the encoder, and the classifier, instead of
+            all weights; at the end the adapters are merged into the weights. They need a higher learning rate. 0 trains
+            all weights.
 
     Raises:
         HeadwiseError: A value is out of range; the message begins with the name of the field.
@@ -39,9 +42,10 @@ class TuningSettings:
     bfloat16: bool = False
     seed: int = 0
     stop_after: int | None = None
+    lora_rank: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0)):
+        for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0), ("lora_rank", 0)):
             require_whole(name, getattr(self, name), least)
         if not 0 <= self.learning_rate <= 1000:  # far beyond any use, and far from what the optimizer cannot compute
             raise FieldError("learning_rate", f"a number from 0 to 1000, not {self.learning_rate}")
@@ -72,6 +76,7 @@ class TuningPlan:
         train_embeddings: Train the embeddings too.
         bfloat16: Compute in bfloat16.
         patience: Epochs without a better dev value before the run stops; 0 disables early stopping.
+        lora_rank: Rank of LoRA adapters; 0 trains all weights.
         seed: Seed of everything random.
         device: Where the model is trained, one of `headwise.models.DEVICES`.
         dtype: The type of the weights, one of `headwise.models.DTYPES`.
@@ -100,6 +105,7 @@ class TuningPlan:
     train_embeddings: bool = False
     bfloat16: bool = False
     patience: int = 0
+    lora_rank: int = 0
     seed: int = 0
     device: str = "auto"
     dtype: str = "float32"
@@ -122,6 +128,7 @@ class TuningPlan:
             patience=self.patience,
             bfloat16=self.bfloat16,
             seed=self.seed,
+            lora_rank=self.lora_rank,
         )
 
     @property

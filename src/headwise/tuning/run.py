@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,24 @@ from headwise.data.examples import Example
 from headwise.data.selection import language_codes
 from headwise.draws import Draws
 from headwise.errors import HeadwiseError
-from headwise.files import check_target, new_folder
+from headwise.files import read_json
 from headwise.gates import gated
 from headwise.heads import PRUNED_ATTRIBUTE, find_heads
 from headwise.models import choose_device, load_tokenizer
+from headwise.outputs import add_to_output, check_target, output_folder
 from headwise.pruning import save_pruned
 from headwise.soft_masks import AnyMask, load_mask
 from headwise.support.progress import Advance
-from headwise.tasks.dispatch import check_tokenizer
 from headwise.tasks.protocol import AnyTask
-from headwise.tuning.loop import TuningResult, train_model
+from headwise.tuning.loop import EpochResult, TuningResult, train_model
 from headwise.tuning.plan import TuningPlan, TuningSettings, check_share
 from headwise.tuning.prepare import prepare
 
+#: What the folder of a tuned model is called.
+TUNED = "tuned model"
+#: The plan and the result of `run_tuning`.
+_RESULT = "tuning.json"
+_FORMAT, _VERSION = "headwise-tuning", 1
 #: Examples of the splits `train` and `dev`, of all languages together.
 Splits = Mapping[str, Sequence[Example]]
 
@@ -84,7 +89,7 @@ def tune(
             those of a larger share with the same seed.
         out: Folder for the tuned model. While the run is not finished its state is kept next to this folder, and the
             same call continues an interrupted run. By default nothing is written.
-        overwrite: Replace what is in the folder.
+        overwrite: Replace a tuned model.
         progress: Called with the number of steps done, the number of steps in total and a status text.
 
     Raises:
@@ -110,13 +115,13 @@ def tune(
     if task is None:
         raise HeadwiseError("task: give the name of a task, such as 'pos', or a task")
     settings, name = settings or TuningSettings(), str(model) if isinstance(model, str | os.PathLike) else None
-    target = None if out is None else check_target(Path(out), {"the model": Path(name) if name else None}, overwrite)
+    kept = {"the model": Path(name) if name else None}
+    target = None if out is None else check_target(Path(out), kept, TUNED, overwrite)
     train, dev = read_splits(data, languages, share, settings.seed)
     torch.manual_seed(settings.seed)  # of a new classifier: the same when a run is resumed
     prepared, chosen = prepare(model, task, train)
     if tokenizer is None:
         tokenizer = _tokenizer(name)
-    check_tokenizer(chosen, tokenizer)
     state = None if target is None else target.with_name(f".{target.name}.tuning")
     with nullcontext() if mask is None else gated(prepared, mask):
         result = train_model(prepared, chosen, train, dev, tokenizer, settings, state, progress, mask)
@@ -138,7 +143,7 @@ def run_tuning(
     Args:
         plan: What to do.
         out: Folder for the tuned model: an ordinary checkpoint, or a pruned one if heads were cut out of the model.
-        overwrite: Replace what is in the folder.
+        overwrite: Replace a tuned model.
         trust_remote_code: Run code that comes with the model.
         progress: Called with the number of steps done, the number of steps in total and a status text.
 
@@ -147,7 +152,9 @@ def run_tuning(
     """
     mask_file = None if plan.mask is None else Path(plan.mask)
     kept = {"the model": Path(plan.model), "the data": Path(plan.data), "the mask": mask_file}
-    check_target(Path(out), kept, overwrite)
+    if not overwrite and (found := _finished(Path(out), plan)) is not None:
+        return found
+    target = check_target(Path(out), kept, TUNED, overwrite)  # absolute: the current folder may be replaced
     mask = None if mask_file is None else load_mask(mask_file)
     dataset = open_dataset(plan.data, plan.task)
     codes = language_codes(plan.train_languages, dataset, "--train-languages")
@@ -170,7 +177,24 @@ def run_tuning(
         overwrite=overwrite,
         progress=progress,
     )
+    about = {"plan": asdict(plan), "result": asdict(tuned.result)}
+    add_to_output(target, _RESULT, {"format": _FORMAT, "version": _VERSION, **about})
     return tuned.result
+
+
+def _finished(folder: Path, plan: TuningPlan) -> TuningResult | None:
+    """The result of a finished run with the same plan; None if there is none."""
+    if not (folder / _RESULT).is_file():
+        return None
+    data = read_json(folder / _RESULT, _FORMAT, _VERSION)
+    if data.get("plan") != asdict(plan):
+        return None
+    try:
+        result = dict(data["result"])
+        history = tuple(EpochResult(*each) for each in result["history"])
+        return TuningResult(**(result | {"history": history}))
+    except (KeyError, TypeError, ValueError):
+        raise HeadwiseError(f"{folder / _RESULT}: not complete: tune again with --overwrite") from None
 
 
 def read_splits(
@@ -207,9 +231,9 @@ def read_splits(
 def save_tuned(model: Any, tokenizer: Any, folder: Path, overwrite: bool = False) -> None:
     """Save an ordinary checkpoint, or a pruned one if heads were cut out of the model."""
     if getattr(model.config, PRUNED_ATTRIBUTE, None):
-        save_pruned(model, folder, tokenizer, overwrite=overwrite)
+        save_pruned(model, folder, tokenizer, overwrite=overwrite, kind=TUNED)
         return
-    with new_folder(folder, overwrite) as draft:
+    with output_folder(folder, TUNED, overwrite) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
 

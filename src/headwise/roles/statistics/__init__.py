@@ -1,9 +1,10 @@
 """Statistics of attention. To add one, write its file and add a row to `STATISTICS`."""
 
+from headwise.roles.statistics.alignment import Alignment
 from headwise.roles.statistics.base import SELF, Column, SingleColumn, Statistic, StatisticFactory
 from headwise.roles.statistics.diffuseness import alignment_entropy, broad, confidence, entropy
 from headwise.roles.statistics.positions import Offsets, first_weight, next_weight, previous_weight, self_weight
-from headwise.roles.statistics.rare import RareTokens
+from headwise.roles.statistics.rare import rare_statistic
 from headwise.roles.statistics.repeats import duplicate_weight, induction_weight, retrieval
 from headwise.roles.statistics.separators import end_weight, separator_all, separator_top, separator_weight
 from headwise.roles.statistics.syntax import Syntax
@@ -29,9 +30,19 @@ STATISTICS: tuple[StatisticFactory, ...] = (
     SingleColumn("end_weight", end_weight, ("decoder", "cross")),
     SingleColumn("alignment_entropy", alignment_entropy, ("cross",), share=False),
     Transition.of,
-    RareTokens.of,
+    rare_statistic,
     Offsets.of,
     Syntax.of,
 )
+#: Statistics of sentences that are read together with their translations.
+PAIR_STATISTICS: tuple[StatisticFactory, ...] = (Alignment.of,)
 
-__all__ = ["STATISTICS", "VERSION", "Column", "SingleColumn", "Statistic", "StatisticFactory"]
+__all__ = [
+    "PAIR_STATISTICS",
+    "STATISTICS",
+    "VERSION",
+    "Column",
+    "SingleColumn",
+    "Statistic",
+    "StatisticFactory",
+]

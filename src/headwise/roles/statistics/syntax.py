@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headwise.architectures import Stack
 from headwise.data.examples import Sentence
-from headwise.roles.attention import BatchTokens, SiteAttention
+from headwise.roles.attention import BatchTokens, SiteAttention, word_attention, word_members
 from headwise.roles.corpus import Corpus
 from headwise.roles.statistics.base import SELF, Column
 
@@ -61,10 +61,7 @@ class Syntax:
         rows, heads, width = len(site.batch.index), site.weights.shape[1], len(self.columns)
         if not len(graph.place):
             return site.weights.new_zeros(rows, heads, width), graph.counts
-        members = graph.members.to(site.weights.dtype)  # (rows, words, tokens)
-        received = site.weights @ members.transpose(1, 2)[:, None]  # (rows, heads, queries, words)
-        merged = (members / members.sum(-1, keepdim=True).clamp(min=1))[:, None] @ received
-        weight, word = merged.max(-1)
+        weight, word = word_attention(site.weights, graph.members).max(-1)
         top = torch.where(weight > 0, word, -1).transpose(1, 2)  # (rows, words, heads)
         hits = top[graph.row, graph.attending] == graph.attended[:, None]  # (pairs, heads)
         sums = torch.zeros(rows * width, heads, dtype=torch.long, device=hits.device)
@@ -75,10 +72,6 @@ class Syntax:
         """The words and the pairs of words of a batch."""
         device, width = batch.tokens.key_ids.device, len(self.columns)
         chosen = batch.index.tolist()
-        words = torch.full(batch.tokens.key_ids.shape, -1)
-        for number, example in enumerate(chosen):
-            words[number, : len(self.words[example])] = torch.tensor(self.words[example])
-        members = words[:, None] == torch.arange(int(words.max()) + 1)[:, None]  # (rows, words, tokens)
         row = np.repeat(np.arange(len(chosen)), [len(self.edges[example]) for example in chosen])
         one, other, relation = np.concatenate([self.edges[example] for example in chosen]).T
         # Columns of a relation are adjacent: from dependents to heads, then from heads to dependents.
@@ -86,7 +79,7 @@ class Syntax:
         queries = np.unique(np.stack([downwards, other]), axis=1)[0]  # each head once for each of its relations
         counts = np.bincount(np.concatenate([upwards, queries]), minlength=len(chosen) * width)
         return _Graph(
-            members=members.to(device),
+            members=word_members(self.words, batch),
             row=_joined(row, row).to(device),
             attending=_joined(one, other).to(device),
             attended=_joined(other, one).to(device),

@@ -6,20 +6,16 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.architectures import Stack
+from headwise.roles.aligner import Ids, model_1
 from headwise.roles.attention import BatchTokens, SiteAttention, top_in
 from headwise.roles.corpus import Corpus
 from headwise.roles.statistics.base import Column
 
-#: Rounds of expectation maximisation.
-ROUNDS = 10
 #: Smallest probability of an alignment.
 CERTAIN = 0.5
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +92,7 @@ def align_tokens(sources: Sequence[Ids], targets: Sequence[Ids]) -> tuple[Ids, .
         return found
     table = np.array(pairs)
     _, occurrence = np.unique(table[:, :2], axis=0, return_inverse=True)
-    entries, entry = np.unique(table[:, 2:], axis=0, return_inverse=True)
-    _, source_of = np.unique(entries[:, 1], return_inverse=True)
-    occurrence, entry, source_of = occurrence.ravel(), entry.ravel(), source_of.ravel()
-    probability = np.ones(len(entries))
-    for _ in range(ROUNDS):
-        posterior = probability[entry] / np.bincount(occurrence, probability[entry])[occurrence]
-        counts = np.bincount(entry, posterior)
-        probability = counts / np.bincount(source_of, counts)[source_of]
-    posterior = probability[entry] / np.bincount(occurrence, probability[entry])[occurrence]
+    posterior = model_1(occurrence.ravel(), table[:, 2], table[:, 3])
     # A token that is several times in the source has the sum of its probabilities.
     choices, choice = np.unique(table[:, [0, 1, 3]], axis=0, return_inverse=True)
     certain = (np.bincount(choice.ravel(), posterior) >= CERTAIN) & (choices[:, 2] >= 0)

@@ -1,0 +1,183 @@
+"""Figures for papers, drawn by matplotlib: maps, gains, curves and the similarity of languages."""
+
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwise.errors import FieldError, HeadwiseError
+from headwise.files import write_bytes
+from headwise.report.contents import Curve, MaskGains
+from headwise.report.grids import grids
+from headwise.report.languages import clustered
+from headwise.report.names import name_of
+from headwise.report.palette import LINE_COLOURS, SCALE_COLOURS, limit_of
+from headwise.scores import HeadScores
+from headwise.scores.affinity import shared_scores
+from headwise.support.extras import require
+
+#: Endings of figure files.
+FORMATS = (".svg", ".pdf", ".png")
+#: Style of all figures. Text in SVG and PDF files stays text; the same data give the same SVG file.
+_STYLE = {
+    "font.size": 8, "axes.titlesize": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "headwise", "savefig.dpi": 300,
+}  # fmt: skip
+_MARKERS = "osD^vP"
+#: Inches: width of a figure in two columns of a paper.
+_WIDTH = 6.8
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as `.svg`, `.pdf` or `.png`, by the ending of the name.
+
+    Raises:
+        HeadwiseError: The ending is another one, or the file cannot be written.
+    """
+    ending = Path(path).suffix.lower()
+    check_format(path)
+    sink = io.BytesIO()
+    with require("matplotlib", "plots", "a figure").rc_context(_STYLE):
+        dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
+        figure.savefig(sink, format=ending[1:], bbox_inches="tight", metadata=dated)
+    write_bytes(path, sink.getvalue())
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Raise an error if the ending of a file is not one of `FORMATS`."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise FieldError("out", f"{path}: the ending is one of {', '.join(FORMATS)}, such as figure.svg")
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    """A figure with (rows, columns) axes; it is not registered anywhere, so it needs no closing."""
+    matplotlib = require("matplotlib", "plots", "a figure")
+    with matplotlib.rc_context(_STYLE):
+        figure = require("matplotlib.figure", "plots", "a figure").Figure(figsize=size, layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _colours() -> Any:
+    return require("matplotlib.colors", "plots", "a figure").LinearSegmentedColormap.from_list(
+        "headwise", SCALE_COLOURS
+    )
+
+
+def plot_maps(scores: Mapping[str, HeadScores]) -> Any:
+    """The values of all heads, one map per language and stack; a dot marks heads that are decided to be harmful.
+
+    Args:
+        scores: The scores by language.
+    """
+    maps = [(language, each, grid) for language, each in scores.items() for grid in grids(each.players, each.kind)]
+    columns = min(4, len(maps))
+    limit = limit_of([value for each in scores.values() for value in each.value]) or 1.0
+    rows = math.ceil(len(maps) / columns)
+    tallest = max(len(grid.row_names) / grid.columns for _, _, grid in maps)
+    figure, axes = _figure(rows, columns, (_WIDTH, rows * (0.45 + _WIDTH / columns * min(tallest, 2.0))))
+    drawn = None
+    for axis, (language, each, grid) in zip(axes.flat, maps, strict=False):
+        values = np.full((len(grid.row_names), grid.columns), np.nan)
+        for at, place in grid.places.items():
+            values[at] = each.value[place]
+            if each.decision[place] == "harmful":
+                axis.plot(at[1], at[0], ".", color="black", markersize=2)
+        drawn = axis.imshow(values, cmap=_colours(), vmin=-limit, vmax=limit)
+        axis.set_title(", ".join(filter(None, (name_of(language), grid.title))))
+        axis.set(xlabel=grid.column_title, ylabel=grid.row_title)
+    for axis in axes.flat[len(maps) :]:
+        axis.set_axis_off()
+    figure.colorbar(drawn, ax=axes, shrink=0.5, label="value (below 0: harmful)")
+    return figure
+
+
+def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
+    """The change of the metric in every language by every main kind of mask, with 95% intervals and random controls.
+
+    Args:
+        kinds: The gains.
+        metric: Name of the metric.
+    """
+    kinds = [kind for kind in kinds if kind.main and kind.gains]
+    languages = list(dict.fromkeys(gain.language for kind in kinds for gain in kind.gains))
+    figure, [[axis]] = _figure(1, 1, (_WIDTH * 0.7, 0.7 + 0.16 * len(kinds) * len(languages)))
+    for place, kind in enumerate(kinds):
+        colour = LINE_COLOURS[place % len(LINE_COLOURS)]
+        for gain in kind.gains:
+            y = languages.index(gain.language) + (place - (len(kinds) - 1) / 2) * 0.8 / len(kinds)
+            axis.plot([gain.low, gain.high], [y, y], color=colour, linewidth=1)
+            fill = colour if gain.mark else "white"
+            axis.plot(
+                gain.difference, y, _MARKERS[place % len(_MARKERS)], color=colour, markerfacecolor=fill, markersize=4
+            )
+            if gain.random_difference is not None:
+                axis.plot(gain.random_difference, y, "d", color="0.55", markersize=3)
+        axis.plot([], [], _MARKERS[place % len(_MARKERS)], color=colour, label=kind.name, markersize=4)
+    if any(gain.random_mean is not None for kind in kinds for gain in kind.gains):
+        axis.plot([], [], "d", color="0.55", label="as many at random", markersize=3)
+    axis.axvline(0, color="0.3", linewidth=0.8)
+    axis.set_yticks(range(len(languages)), [name_of(language) for language in languages])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"change of {metric}, percentage points")
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def plot_curves(curves: Sequence[Curve], metric: str, noun: str = "head") -> Any:
+    """The metric as more and more heads are removed, one plot per language.
+
+    Args:
+        curves: The curves.
+        metric: Name of the metric.
+        noun: Name of one player.
+    """
+    languages = list(dict.fromkeys(curve.language for curve in curves))
+    rankings = list(dict.fromkeys(curve.ranking for curve in curves))
+    columns = min(3, len(languages))
+    rows = math.ceil(len(languages) / columns)
+    figure, axes = _figure(rows, columns, (_WIDTH, 0.3 + 1.7 * rows))
+    for axis, language in zip(axes.flat, languages, strict=False):
+        for curve in (curve for curve in curves if curve.language == language):
+            colour = LINE_COLOURS[rankings.index(curve.ranking) % len(LINE_COLOURS)]
+            axis.plot(curve.removed, curve.value, color=colour, linewidth=1.2, label=curve.ranking)
+            if curve.low:
+                axis.fill_between(curve.removed, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+        axis.set_title(name_of(language))
+        axis.set(xlabel=f"{noun}s removed", ylabel=metric)
+    for axis in axes.flat[len(languages) :]:
+        axis.set_axis_off()
+    axes[0, 0].legend()
+    return figure
+
+
+def plot_likeness(scores: Mapping[str, HeadScores]) -> Any:
+    """Spearman's rank correlation between the values of all pairs of languages; similar languages are neighbours.
+
+    Args:
+        scores: The scores by language.
+
+    Raises:
+        HeadwiseError: The languages cannot be compared.
+    """
+    shared = shared_scores(scores)
+    if shared is None:
+        raise HeadwiseError("the similarity of languages needs scores of the same heads in at least two languages")
+    rho = shared.likeness()
+    order = clustered(rho)
+    rho = rho[np.ix_(order, order)]
+    names = [name_of(shared.languages[place]) for place in order]
+    size = 1.4 + 0.3 * len(names)
+    figure, [[axis]] = _figure(1, 1, (size + 0.6, size))
+    drawn = axis.imshow(rho, cmap=_colours(), vmin=-1, vmax=1)
+    axis.set_xticks(range(len(names)), names, rotation=90)
+    axis.set_yticks(range(len(names)), names)
+    if len(names) <= 15:
+        for (row, column), value in np.ndenumerate(rho):
+            colour = "white" if abs(value) > 0.6 else "black"
+            axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
+    figure.colorbar(drawn, ax=axis, shrink=0.7, label="Spearman's ρ")
+    return figure
