@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import best_mask, evaluate, learn_gates, load, mean_outputs, refine, repair, score
+    from headwise.api import best_mask, evaluate, learn_gates, load, mean_outputs, refine, repair, safe_mask, score
     from headwise.attention.view import attention
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
@@ -36,7 +36,17 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("best_mask", "evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
+            "api": (
+                "best_mask",
+                "evaluate",
+                "learn_gates",
+                "load",
+                "mean_outputs",
+                "refine",
+                "repair",
+                "safe_mask",
+                "score",
+            ),
             "attention.view": ("attention",),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
@@ -90,6 +100,7 @@ __all__ = [
     "refine",
     "repair",
     "roles",
+    "safe_mask",
     "save_pruned",
     "score",
     "shrink",

@@ -23,6 +23,7 @@ from headwise.scoring import (
     BestMaskPlan,
     RefinementPlan,
     Repaired,
+    SafeMask,
     ScoringPlan,
     Setting,
     best_of_run,
@@ -30,9 +31,10 @@ from headwise.scoring import (
     make_setting,
     repair_model,
     run_scoring,
+    safe_mask_of_run,
     score_languages,
 )
-from headwise.scoring.best_run import best_of_scores
+from headwise.scoring.best_run import best_of_scores, safe_mask_of_scores
 from headwise.scoring.refine import refine_languages
 from headwise.scoring.run import means_of
 from headwise.soft_masks import AnyMask, SoftMask
@@ -233,7 +235,7 @@ def refine(
 
 
 def best_mask(scores: ScoresByLanguage, language: str, *, progress: Advance | bool = True, **options: Any) -> BestMask:
-    """Choose the best mask of a language: harmful, likely, refined, pooled or soft, or none.
+    """Choose the best mask of a language: harmful, likely, lowest, refined, pooled or soft, or none.
 
     The kinds of masks are compared by cross-fitting on the examples that were scored: each example is measured under
     masks that were made without it. No mask is chosen unless a gain is likely. The chosen mask is made from all
@@ -256,6 +258,33 @@ def best_mask(scores: ScoresByLanguage, language: str, *, progress: Advance | bo
         if scores.folder is not None:
             return best_of_run(scores.folder, language, plan, advance, setting=scores.setting)
         return best_of_scores(scores, language, scores.plan, scores.setting, scores.means, plan, advance)
+
+
+def safe_mask(
+    scores: ScoresByLanguage, *, margin: float = 0.5, confidence: float = 0.95, progress: Advance | bool = True
+) -> SafeMask:
+    """Find one mask for all languages that costs none of them more than a margin.
+
+    Half of the examples that were scored choose which heads to remove, and the other half tests that no language loses
+    more than the margin, with bounds that hold for all languages together.
+
+    Args:
+        scores: The result of `score` with the method `stars` in at least two languages. With a run folder, measurements
+            are kept in it.
+        margin: The largest loss that is allowed in any language, in points of the metric.
+        confidence: Probability that no language loses more.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+
+    Returns:
+        The mask, the gain in each language, and the cost in units. All heads are on if no mask is certain enough.
+
+    Raises:
+        HeadwiseError: There are fewer than two languages, the method is not `stars`, or there are too few examples.
+    """
+    with showing(progress, "testing masks") as advance:
+        if scores.folder is not None:
+            return safe_mask_of_run(scores.folder, margin, confidence, advance, setting=scores.setting)
+        return safe_mask_of_scores(scores, scores.plan, scores.setting, margin, confidence, advance)
 
 
 def repair(

@@ -33,7 +33,7 @@ def game(draw: np.random.Generator, apart: float, shared: float) -> tuple[Array,
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("apart", [0.0, 0.5, 5.0])
 def test_errors_are_smaller_and_intervals_hold_in_simulated_games(apart: float, shared: float) -> None:
-    draw, squares, inside, wrong = np.random.default_rng(0), [], [], 0
+    draw, squares, inside, wrong, harmless = np.random.default_rng(0), [], [], 0, []
     for _ in range(GAMES):
         truth, scores = game(draw, apart, shared)
         found = shrink_to_mean(scores, shared)
@@ -44,12 +44,16 @@ def test_errors_are_smaller_and_intervals_hold_in_simulated_games(apart: float, 
         signs = {"harmful": -1, "undecided": 0, "helpful": 1}
         decided = np.array([[signs[each] for each in found[name].decision] for name in LANGUAGES])
         wrong += int((decided * truth < 0).any(1).sum())
+        for place, name in enumerate(LANGUAGES):
+            off = ~np.array(found[name].mask("likely").on)
+            harmless.append((truth[place][off] >= 0).mean() if off.any() else 0.0)
     shrunk, plain = np.mean(squares, axis=0)
     assert shrunk < 1.02 * plain
     if apart < 1:  # languages that are alike gain by each other what they do not share
         assert shrunk < (shared + (1 - shared) * 0.5) * plain * 1.05
     assert 0.92 < np.mean(inside) < 0.98
     assert wrong <= 0.1 * GAMES * len(LANGUAGES)
+    assert np.mean(harmless) <= 0.1
 
 
 def test_decisions_are_marked_and_masks_use_them() -> None:

@@ -15,13 +15,14 @@ from headwise.methods import Problem
 from headwise.runs import open_run
 from headwise.runs.config import read_config
 from headwise.scoring import BestMask, BestMaskPlan, RefinementPlan, ScoringPlan, best_of_run, refine_mask, run_scoring
-from headwise.scoring.best import _Comparison, fold_numbers
+from headwise.scoring.best import lowest_mask
 from headwise.scoring.best_result import Candidate
+from headwise.scoring.folds import Folds, fold_numbers
 from tests.cli.running import run
 from tests.scoring.world import WORDS, save_model
 
-KINDS: Any = ("harmful", "likely", "refined", "pooled", "soft")
-QUICK = BestMaskPlan(refine=RefinementPlan(rounds=3, cross_fit=True), resamples=100)
+KINDS: Any = ("harmful", "likely", "lowest", "refined", "pooled", "soft")
+QUICK = BestMaskPlan(refine=RefinementPlan(rounds=3, cross_fit=True))
 PLAN: dict[str, Any] = {"budget": 900, "options": {"bases": 4, "flips": 6}}
 
 
@@ -100,26 +101,27 @@ def test_every_mask_is_made_without_the_examples_it_is_measured_on(
     """Masks without a fold are made from a problem without its examples, and are measured only on them."""
     measured: list[tuple[int, ...]] = []
     problems: dict[int, int] = {}
-    whole, part = _Comparison.measure, _Comparison._without
+    whole, part = Folds.measure, Folds.problem
 
-    def measure(self: _Comparison, mask: Any, fold: int) -> Any:
-        measured.append(tuple(np.flatnonzero(self.folds == fold).tolist()))
-        return whole(self, mask, fold)
+    def measure(self: Folds, mask: Any, folds: list[int]) -> Any:
+        measured.append(tuple(np.flatnonzero(self.numbers == folds[0]).tolist()))
+        return whole(self, mask, folds)
 
-    def without(self: _Comparison, fold: int | None) -> Problem:
-        found = part(self, fold)
-        if fold is not None:
-            kept = np.flatnonzero(self.folds != fold)
-            assert found.examples.encoded == tuple(self.problem.examples.encoded[place] for place in kept)
-            problems[fold] = len(found.examples)
+    def problem(self: Folds, folds: list[int]) -> Problem:
+        found = part(self, folds)
+        if len(folds) > 1:
+            [left] = set(range(4)) - set(folds)
+            kept = np.flatnonzero(self.numbers != left)
+            assert found.examples.encoded == tuple(self.whole.examples.encoded[place] for place in kept)
+            problems[left] = len(found.examples)
         return found
 
-    monkeypatch.setattr(_Comparison, "measure", measure)
-    monkeypatch.setattr(_Comparison, "_without", without)
+    monkeypatch.setattr(Folds, "measure", measure)
+    monkeypatch.setattr(Folds, "problem", problem)
     assert best_of_run(folder, "en", QUICK) == best
     assert problems == dict.fromkeys(range(4), 18)
     assert sorted(place for each in set(measured) for place in each) == list(range(24))
-    assert len(measured) == 4 * 6  # no mask and five kinds, for each fold
+    assert len(measured) == 4 * 7  # no mask and six kinds, for each fold
 
 
 def test_scores_without_a_fold_do_not_depend_on_its_examples(folder: Path, best: BestMask) -> None:
@@ -161,9 +163,7 @@ def test_objects_in_hand_give_the_same_as_a_run_folder(world: ScoringPlan, best:
     model, tokenizer = hw.load(world.model)
     data = hw.open_dataset(world.data, task="pos")
     scores = hw.score(model, tokenizer, data, languages=["en", "sw"], progress=False, **PLAN)
-    found = hw.best_mask(
-        scores, "en", progress=False, kinds=("harmful", "likely", "refined"), refine=QUICK.refine, resamples=100
-    )
+    found = hw.best_mask(scores, "en", progress=False, kinds=("harmful", "likely", "refined"), refine=QUICK.refine)
     gains = {each.kind: each.gain for each in best.candidates}
     assert {each.kind: each.gain for each in found.candidates} == pytest.approx(
         {kind: gains[kind] for kind in ("harmful", "likely", "refined")}

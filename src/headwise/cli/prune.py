@@ -17,7 +17,8 @@ from headwise.support.display import shorten
 
 if TYPE_CHECKING:
     from headwise.pruning import Exported
-    from headwise.scoring import BestMask, Repaired
+    from headwise.scoring import BestMask, Repaired, SafeMask
+    from headwise.scoring.choose import MaskChoice
 
 #: Descriptions of the rules.
 _RULES = {
@@ -27,6 +28,7 @@ _RULES = {
     "count": "the lowest values, a given number (--count)",
     "share": "the lowest values, a given share (--share)",
     "soft": "the soft mask (--soft)",
+    "safe": "harmful on average, and no language loses more than the margin (--safe)",
     "best": "the best kind of mask on the examples of the run (--mask best)",
     "mask file": "the mask file (--mask)",
 }
@@ -121,6 +123,17 @@ def prune_command(
     share: Annotated[
         float | None, typer.Option("--share", min=0, max=1, help="Remove this share of the heads, lowest values first.")
     ] = None,
+    safe: Annotated[
+        bool,
+        typer.Option(
+            "--safe",
+            help="One mask for all languages of the run: no language loses more than --margin (no --language).",
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option("--margin", min=0, help="With --safe: the largest loss in points of the metric.  [default: 0.5]"),
+    ] = None,
     kind: Annotated[
         ExportKind | None,
         typer.Option(
@@ -155,23 +168,31 @@ def prune_command(
     from headwise.models import load_model, load_tokenizer
     from headwise.pruning import export
     from headwise.pruning.checkpoint import PRUNED
-    from headwise.scoring.choose import best_choice, choose_mask
+    from headwise.scoring.choose import choose_mask
 
-    flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
+    flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft, "safe": safe}
     rules = [name for name, given in flags.items() if given]
     if len(rules) > 1:
         raise HeadwiseError(
-            "--likely, --harmful, --refined and --soft are different ways to choose heads: give one of them"
+            "--likely, --harmful, --refined, --soft and --safe are different ways to choose heads: give one of them"
         )
-    best, named = None, mask is not None and str(mask) == "best" and language is not None
-    if named and (rules or count is not None or share is not None):
-        raise HeadwiseError("--mask best chooses the heads: give no other rule, number or share")
-    if named or (language is not None and mask is None and not rules and count is None and share is None):
+    if margin is not None and not safe:
+        raise HeadwiseError("--margin is for --safe: give both, or none of them")
+    best, named, ruled = str(mask) == "best", mask is not None, bool(rules) or count is not None or share is not None
+    found: BestMask | SafeMask | None = None
+    choice: MaskChoice | None = None
+    if safe or (best and language is not None) or (language is not None and not named and not ruled):
         check_target(out, {"the run": Path(model)}, PRUNED, overwrite)  # before the comparison, which takes long
-        best, mask = _find_best(model, str(language), trust_remote_code, named), None
-    if best is not None:
-        choice = best_choice(model, best)
-    else:
+        if safe and (language is not None or named or count is not None or share is not None or repair):
+            raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
+        if best and ruled:
+            raise HeadwiseError("--mask best chooses the heads: give no other rule, number or share")
+        mask = None
+        if safe:
+            found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
+        else:
+            found, choice = _find_best(model, str(language), trust_remote_code, best)
+    if choice is None:
         choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
     _check_options(mask, means, repair, kind)
     file = means or choice.means
@@ -192,13 +213,27 @@ def prune_command(
         repaired.append(repair_model(pruned, setting, examples, str(language)))
         return repaired[-1].kept
 
-    found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
-    _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json, best)
+    written = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None)
+    _print_exported(choice.rule, written, baseline is not None, repaired[0] if repaired else None, as_json, found)
 
 
-def _find_best(run: str, language: str, trust_remote_code: bool, named: bool) -> "BestMask | None":
+def _find_safe(run: str, margin: float, trust_remote_code: bool) -> "tuple[SafeMask, MaskChoice]":
+    """The mask for all languages of a run."""
+    from headwise.scoring.best_run import safe_mask_of_run
+    from headwise.scoring.choose import safe_choice
+
+    with show_resumable("testing masks") as advance:
+        found = safe_mask_of_run(run, margin, progress=advance, trust_remote_code=trust_remote_code)
+    typer.echo(str(found), err=True)
+    return found, safe_choice(run, found)
+
+
+def _find_best(
+    run: str, language: str, trust_remote_code: bool, named: bool
+) -> "tuple[BestMask, MaskChoice] | tuple[None, None]":
     """The best mask of a run; None if its masks cannot be compared and nobody asked for it, which is printed."""
     from headwise.scoring.best_run import best_of_run
+    from headwise.scoring.choose import best_choice
 
     try:
         with show_resumable("comparing masks") as advance:
@@ -207,9 +242,9 @@ def _find_best(run: str, language: str, trust_remote_code: bool, named: bool) ->
         if named:
             raise
         typer.echo(f"headwise: masks cannot be compared ({error}), so likely harmful heads are removed", err=True)
-        return None
+        return None, None
     typer.echo(str(found), err=True)
-    return found
+    return found, best_choice(run, found)
 
 
 def _check_options(mask: Path | None, means: Path | None, repair: bool, kind: ExportKind | None) -> None:
@@ -237,7 +272,7 @@ def _print_exported(
     means: bool,
     repaired: "Repaired | None",
     as_json: bool,
-    best: "BestMask | None" = None,
+    compared: "BestMask | SafeMask | None" = None,
 ) -> None:
     """Print the rule, the removed heads, and the size of a shrunk model."""
     from headwise.soft_masks import SoftMask
@@ -253,8 +288,8 @@ def _print_exported(
             "of": total,
         }
         about["baseline"] = "mean" if means else "zero"
-        if best is not None:
-            about["best"] = best.to_dict()
+        if compared is not None:
+            about["safe" if rule == "safe" else "best"] = compared.to_dict()
         if repaired is not None:
             about["repair"] = repaired.to_dict()
         scaled = {"gates": dict(zip(found.mask.players, gates, strict=True))} if gates else {}

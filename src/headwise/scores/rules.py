@@ -2,18 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headwise.errors import HeadwiseError
-from headwise.stats import bh, chance_below, likely_below, shrink_to_zero
+from headwise.stats import bh, chance_below
 
 if TYPE_CHECKING:
     from headwise.scores.head_scores import HeadScores
 
 #: Default expected share of harmless players among those that `likely_harmful` removes.
 FALSE_SHARE = 0.1
-#: Number of zero effects that the prior of shrunk values is fitted to in addition, as by Stephens (2017).
-_NULLS = 10.0
 
 
 def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tuple[str, ...]:
@@ -23,9 +19,9 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
     harmful players. This rule uses values and standard errors from a fixed budget. A player without a standard error is
     never chosen.
 
-    With shrunk values, the probability that each player is not harmful is computed by empirical Bayes, and as many
-    players are chosen as possible such that the mean of these probabilities is at most `false_share`. Without, the
-    Benjamini-Hochberg procedure is applied to the unbiased values.
+    The Benjamini-Hochberg procedure is applied to the unbiased values, or to those of `shrink_to_mean`. Shrunk values
+    of a single language are for rankings only: their errors are known less well, so more than the stated share would
+    be harmless.
 
     Args:
         scores: The scores.
@@ -42,18 +38,13 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
             f"the values of {scores.provenance.method} are {reason} and do not show which heads are likely harmful: "
             "choose a number of the lowest values with count or share"
         )
-    if scores.shrunk:
-        known = np.isfinite(scores.shrunk_error)
-        found = shrink_to_zero(np.where(known, scores.shrunk, np.nan), scores.shrunk_error, nulls=_NULLS)
-        chosen = likely_below(np.where(known, found.not_below, 1.0), false_share)  # (players,)
-    else:
-        chosen = bh(chance_below(scores.values(), scores.stderr), false_share)
+    chosen = bh(chance_below(scores.values(), scores.stderr), false_share)  # (players,)
     return tuple(name for name, low in zip(scores.players, chosen, strict=True) if low)
 
 
 def tells_likely(scores: "HeadScores") -> bool:
-    """Whether `likely_harmful` applies: the values are signed, and unbiased or shrunk with known errors."""
-    return scores.provenance.signed and (scores.provenance.unbiased or bool(scores.shrunk))
+    """Whether `likely_harmful` applies: the values are signed, and unbiased or those of `shrink_to_mean`."""
+    return scores.provenance.signed and (scores.provenance.unbiased or bool(scores.provenance.borrowed))
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:

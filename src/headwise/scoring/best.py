@@ -3,47 +3,28 @@
 The examples are dealt out to folds. For each fold, every kind of mask is made from the examples of the other folds, and
 measured on the examples of the fold. So each example is measured under masks that were made without it, and the gain of
 a kind is the difference from the whole model over all examples. The best kind is then made from all examples.
-
-Players are scored on each fold separately. The rounds of the other folds together are the scores without a fold, so all
-folds cost little more than one scoring run. All rounds and measurements are kept in the journal of the run.
 """
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwise.draws import Draws
 from headwise.engine.evaluation import MaskJudge
-from headwise.errors import FieldError, HeadwiseError, require_whole
-from headwise.files import hash_json
+from headwise.errors import FieldError, require_whole
 from headwise.masks import HeadMask
-from headwise.methods import Budget, Method, Problem, run_method
+from headwise.methods import Budget, Problem, run_method
 from headwise.methods.soft import Soft, soft_mask
-from headwise.methods.stars import Stars
-from headwise.runs import Journal, open_run
 from headwise.scores import HeadScores
 from headwise.scoring.best_result import BestMask, Candidate, Kind
 from headwise.scoring.climbing import RefinementPlan
-from headwise.scoring.plan import ScoringPlan
+from headwise.scoring.folds import Array, Folds, Scored, metric_value
 from headwise.scoring.pool import pool_languages, pooled_mask
 from headwise.scoring.refine import refine_mask
-from headwise.scoring.run import plan_method
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.stats.selection import Selection, select_system
+from headwise.stats.selection import select_system
 from headwise.support.progress import Advance
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-#: Minimum number of examples in a fold.
-_FEWEST = 5
 
 
 @dataclass(frozen=True)
@@ -55,7 +36,6 @@ class BestMaskPlan:
         folds: Number of folds.
         risk: A mask is chosen only if the probability that it is a loss is at most this.
         refine: Settings of the refined masks. Steps are chosen on one half of the examples and must hold on the other.
-        resamples: Number of resamples of the bootstrap.
 
     Raises:
         HeadwiseError: A kind does not exist, or a number is not valid.
@@ -65,7 +45,6 @@ class BestMaskPlan:
     folds: int = 4
     risk: float = 0.2
     refine: RefinementPlan = field(default_factory=lambda: RefinementPlan(cross_fit=True))
-    resamples: int = 2000
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds))
@@ -74,31 +53,8 @@ class BestMaskPlan:
         if not self.kinds:
             raise FieldError("kinds", f"must be some of {', '.join(get_args(Kind))}, not none")
         require_whole("folds", self.folds, 2)
-        require_whole("resamples", self.resamples, 1)
         if not 0 < self.risk < 1:
             raise FieldError("risk", f"must be between 0 and 1, not {self.risk}")
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A finished scoring run.
-
-    Attributes:
-        plan: Its plan.
-        scores: The scores of each language.
-        problems: The problem of each language.
-        journal: The journal with the rounds of every language, which also gets the measurements of the comparison.
-    """
-
-    plan: ScoringPlan
-    scores: Mapping[str, HeadScores]
-    problems: Mapping[str, Problem]
-    journal: Journal
-
-    @property
-    def method(self) -> Method:
-        """The method of the run."""
-        return plan_method(self.plan)
 
 
 def compare_masks(
@@ -117,36 +73,16 @@ def compare_masks(
             were scored, or the budget does not cover a round for each fold.
     """
     how = plan or BestMaskPlan()
-    _check(scored, judge, how)
-    work = _Comparison(scored, judge, how)
-    kinds = [kind for kind in how.kinds if work.offers(kind)]
-    steps = how.folds * (2 + len(kinds)) + 1
-    done = 0
-
-    def advance(status: str) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(min(done, steps), steps, f"{judge.language}: {status}")
-
-    for fold in range(how.folds):
-        work.score_fold(fold)
-        advance(f"scored fold {fold + 1} of {how.folds}")
-    measured: dict[str, list[Array]] = {name: [] for name in ("none", *kinds)}
-    for fold in range(how.folds):
-        measured["none"].append(work.measure(work.full, fold))
-        advance(f"measured fold {fold + 1} of {how.folds}")
-        for kind in kinds:
-            measured[kind].append(work.measure(work.mask(kind, fold), fold))
-            advance(f"{kind} without fold {fold + 1} of {how.folds}")
-    base, *systems = (np.concatenate(each) for each in measured.values())
-    found = _select(base, systems, judge, how, scored.plan.seed)
-    chosen = "none" if found.chosen is None else kinds[found.chosen]
-    mask = work.full if found.chosen is None else work.mask(kinds[found.chosen], None)
-    advance(chosen)
+    folds = Folds(scored, judge, how.folds)
+    makers = _Makers(folds, how)
+    kinds = [kind for kind in how.kinds if makers.offers(kind)]
+    measured = _measure(folds, makers, kinds, progress)
+    found = select_system(measured["none"], [measured[kind] for kind in kinds], metric_value(judge), how.risk)
+    chosen = None if found.chosen is None else kinds[found.chosen]
+    mask = folds.full if chosen is None else makers.mask(chosen, None)
     return BestMask(
         language=judge.language,
-        chosen=chosen,
+        chosen=chosen or "none",
         mask=mask,
         metric=judge.metric.name,
         gain=found.gain,
@@ -155,111 +91,59 @@ def compare_masks(
         chance_of_loss=found.chance_of_loss,
         candidates=tuple(Candidate(kind, gain) for kind, gain in zip(kinds, found.gains, strict=True)),
         examples=len(judge.examples),
-        units=work.units,
+        units=folds.units,
     )
 
 
-@contextmanager
-def memory_journal(seed: int) -> Iterator[Journal]:
-    """A journal that is deleted at the end."""
-    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", {"seed": seed}) as run:
-        yield run.journal
+def _measure(folds: Folds, makers: "_Makers", kinds: list[Kind], progress: Advance | None) -> dict[str, Array]:
+    """The statistics of all examples without a mask and under each kind, in the order of the folds."""
+    steps, done = folds.count * (2 + len(kinds)), 0
+
+    def advance(status: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, steps, f"{folds.language}: {status}")
+
+    for fold in range(folds.count):
+        folds.score(fold)
+        advance(f"scored fold {fold + 1} of {folds.count}")
+    measured: dict[str, list[Array]] = {name: [] for name in ("none", *kinds)}
+    for fold in range(folds.count):
+        measured["none"].append(folds.measure(folds.full, [fold]))
+        advance(f"measured fold {fold + 1} of {folds.count}")
+        for kind in kinds:
+            measured[kind].append(folds.measure(makers.mask(kind, fold), [fold]))
+            advance(f"{kind} without fold {fold + 1} of {folds.count}")
+    return {name: np.concatenate(each) for name, each in measured.items()}
 
 
-def fold_numbers(examples: int, folds: int, seed: int) -> Index:
-    """The fold of each example, (examples,): random, and of the same size within one.
+class _Makers:
+    """Makes masks of every kind from the examples outside a fold, or from all examples."""
 
-    Example:
-        >>> np.bincount(fold_numbers(10, 4, seed=0)).tolist()
-        [3, 3, 2, 2]
-    """
-    order = np.argsort(Draws(seed, "folds").uniform(0, 1, examples)[0], kind="stable")
-    found = np.empty(examples, dtype=np.int64)
-    found[order] = np.arange(examples) % folds
-    return found
-
-
-def _check(scored: Scored, judge: MaskJudge, plan: BestMaskPlan) -> None:
-    if scored.plan.method != Stars.name:
-        raise HeadwiseError(
-            f"masks are compared for runs of stars, not of {scored.plan.method}: score with stars, or choose a rule"
-        )
-    if (count := len(judge.examples)) < _FEWEST * plan.folds:
-        raise HeadwiseError(
-            f"{plan.folds} folds need at least {_FEWEST * plan.folds} examples, but {judge.language} has {count}: "
-            "score more examples, or choose a rule"
-        )
-    if scored.scores[judge.language].provenance.data != scored.problems[judge.language].data:
-        raise HeadwiseError(
-            f"the examples of {judge.language} have changed since they were scored: restore the data, or score them in "
-            "another folder"
-        )
-
-
-def _select(base: Array, systems: list[Array], judge: MaskJudge, plan: BestMaskPlan, seed: int) -> Selection:
-    sign = -1.0 if judge.metric.name == "perplexity" else 1.0  # only perplexity is better if it is lower
-    return select_system(
-        base, systems, lambda totals: sign * judge.metric.value(totals), plan.risk, plan.resamples, seed=seed
-    )
-
-
-class _Comparison:
-    """Makes masks without a fold and measures them on the fold; everything is kept in the journal."""
-
-    def __init__(self, scored: Scored, judge: MaskJudge, plan: BestMaskPlan) -> None:
-        self.scored, self.judge, self.plan, self.language = scored, judge, plan, judge.language
-        self.problem, self.scores = scored.problems[self.language], scored.scores[self.language]
-        self.journal, self.seed = scored.journal, scored.plan.seed
-        self.folds = fold_numbers(len(judge.examples), plan.folds, self.seed)
-        self.full = self.scores.without(())
-        self.units = 0.0
-        self._masks: dict[tuple[Kind, int | None], AnyMask] = {}
+    def __init__(self, folds: Folds, plan: BestMaskPlan) -> None:
+        self.folds, self.plan, self.scored = folds, plan, folds.scored
+        self.seed, self.journal = folds.seed, folds.scored.journal
 
     def offers(self, kind: Kind) -> bool:
-        """Whether a kind of mask can be made: pooled masks need other languages, layers cannot be scaled."""
+        """Whether a kind can be made: it may need other languages, shrunk values, or players that can be scaled."""
         if kind == "pooled":
             return len(self.scored.scores) > 1
+        if kind == "lowest":
+            return bool(self.scored.scores[self.folds.language].shrunk)
         return kind != "soft" or self.scored.plan.players != "layers"
-
-    def score_fold(self, fold: int) -> None:
-        """Score the players on the examples of a fold, with an equal share of the budget of the run."""
-        part = self._part(self.folds == fold, f"fold {fold}")
-        budget = Budget(self.scored.plan.budget / (self.plan.folds - 1))
-        found = run_method(self.scored.method, part, budget, self.seed, self.journal, self._stream(fold))
-        if not found.units:
-            raise FieldError(
-                "budget",
-                f"{self.scored.plan.budget:g} units do not cover a round for each of {self.plan.folds} folds: raise it",
-            )
-        self.units += found.units
 
     def mask(self, kind: Kind, fold: int | None) -> AnyMask:
         """The mask of a kind from the examples outside a fold; from all examples if the fold is None."""
-        if (kind, fold) not in self._masks:
-            self._masks[kind, fold] = self._make(kind, fold)
-        return self._masks[kind, fold]
-
-    def measure(self, mask: AnyMask, fold: int) -> Array:
-        """The statistics of the examples of a fold under a mask, (examples, statistics)."""
-        index = np.flatnonzero(self.folds == fold)
-        gates = mask.gates if isinstance(mask, SoftMask) else mask.on
-
-        def compute() -> dict[str, Array]:
-            found = self.judge.measure([mask], [index])
-            return {"statistics": found.statistics[0], "units": np.array(found.cost.units)}
-
-        about = hash_json((mask.kind, list(gates), self.problem.data, index.tolist()))
-        kept = self.journal.once(f"best {self.language} measured {about}", compute)
-        self.units += float(kept["units"])
-        return np.asarray(kept["statistics"])
-
-    def _make(self, kind: Kind, fold: int | None) -> AnyMask:
         match kind:
             case "harmful" | "likely":
                 return self._scores(fold).mask(kind)
+            case "lowest":
+                return lowest_mask(self._scores(fold))
             case "refined":
-                found = refine_mask(self._without(fold), self._scores(fold).mask("harmful"), self._refine, self.journal)
-                self.units += found.units
+                start, how = self._scores(fold).mask("harmful"), replace(self.plan.refine, seed=self.seed)
+                found = refine_mask(self._problem(fold), start, how, self.journal)
+                self.folds.units += found.units
                 return found.mask
             case "pooled":
                 return self._pooled
@@ -267,44 +151,35 @@ class _Comparison:
                 return self._soft(fold)
 
     def _scores(self, fold: int | None) -> HeadScores:
-        """The scores without a fold: the rounds of all other folds together."""
         if fold is None:
-            return self.scores
-        rounds, units = self.scored.method.start(self._without(fold), self.seed), 0.0
-        for other in range(self.plan.folds):
-            if other != fold:
-                for kept in self.journal.rounds(self._stream(other)):
-                    rounds.absorb(kept.arrays)
-                    units += float(kept.arrays["units"])
-        return rounds.scores(units, self.seed)
+            return self.scored.scores[self.folds.language]
+        return self.folds.scores(self.folds.without(fold))
+
+    def _problem(self, fold: int | None) -> Problem:
+        return self.folds.whole if fold is None else self.folds.problem(self.folds.without(fold))
 
     def _soft(self, fold: int | None) -> SoftMask:
         """The soft mask, trained with at most the budget of the run."""
-        stream = f"best {self.language} soft {'all' if fold is None else fold} of {self.plan.folds}"
+        stream = f"best {self.folds.language} soft {'all' if fold is None else fold} of {self.plan.folds}"
         budget = Budget(self.scored.plan.budget)
-        found = run_method(Soft(), self._without(fold), budget, self.seed, self.journal, stream)
-        self.units += found.units
+        found = run_method(Soft(), self._problem(fold), budget, self.seed, self.journal, stream)
+        self.folds.units += found.units
         return soft_mask(found.scores)
 
     @cached_property
     def _pooled(self) -> HeadMask:
         """The mask of the mean over the other languages of the run; it depends on no example of this one."""
-        others = {name: each for name, each in self.scored.scores.items() if name != self.language}
+        language = self.folds.language
+        others = {name: each for name, each in self.scored.scores.items() if name != language}
         pooled = pool_languages(others, self.scored.method, self.scored.problems, self.journal, self.seed)
-        return replace(pooled_mask(pooled, self.scores), language=self.language)
+        return replace(pooled_mask(pooled, self.scored.scores[language]), language=language)
 
-    @property
-    def _refine(self) -> RefinementPlan:
-        return replace(self.plan.refine, seed=self.seed)
 
-    def _without(self, fold: int | None) -> Problem:
-        return self.problem if fold is None else self._part(self.folds != fold, f"without fold {fold}")
+def lowest_mask(scores: HeadScores) -> HeadMask:
+    """The mask without the players whose shrunk values are at least one standard error below zero.
 
-    def _part(self, chosen: NDArray[np.bool_], name: str) -> Problem:
-        """The problem with some of its examples."""
-        encoded = tuple(self.problem.examples.encoded[place] for place in np.flatnonzero(chosen))
-        examples = replace(self.problem.examples, encoded=encoded)
-        return replace(self.problem, examples=examples, data=f"{self.problem.data} {name} of {self.plan.folds}")
-
-    def _stream(self, fold: int) -> str:
-        return f"best {self.language} fold {fold} of {self.plan.folds}"
+    It removes more players than `likely`, and more of them may be harmless. Use it only if its gain is measured on
+    other examples.
+    """
+    low = np.array(scores.shrunk) + np.array(scores.shrunk_error) < 0  # False for players without a value
+    return scores.without([name for name, off in zip(scores.players, low, strict=True) if off])

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from headwise.soft_masks import AnyMask, SoftMask
 
 #: Kinds of masks that are compared with no mask. The first ones win ties.
-Kind = Literal["harmful", "likely", "refined", "pooled", "soft"]
+Kind = Literal["harmful", "likely", "lowest", "refined", "pooled", "soft"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BestMask:
         metric: Name of the metric of the gains.
         gain: The expected gain in points of the metric; 0 for `none`.
         low: Lower end of its 95% interval.
-        high: Upper end of its 95% interval.
+        high: Upper end.
         chance_of_loss: The probability that the mask makes the metric worse; 0 for `none`.
         candidates: The gains of all kinds. The highest one is too high on average, which `gain` is corrected for.
         examples: Number of examples.

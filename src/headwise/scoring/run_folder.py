@@ -18,6 +18,8 @@ MEANS = "means"
 SOFT = "soft"
 #: Subfolder of a run with the best masks.
 BEST = "best"
+#: File of a run with the mask for all languages.
+SAFE = "safe.json"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 

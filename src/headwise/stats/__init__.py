@@ -13,7 +13,7 @@ from headwise.stats.ranks import (
     spearman,
     spearman_matrix,
 )
-from headwise.stats.shrinkage import Shrunk, likely_below, shrink_to_zero
+from headwise.stats.shrinkage import Shrunk, shrink_to_zero
 
 __all__ = [
     "Correlation",
@@ -30,7 +30,6 @@ __all__ = [
     "clear",
     "decide",
     "jaccard",
-    "likely_below",
     "paired_bootstrap",
     "permutation_p_value",
     "shrink_to_zero",

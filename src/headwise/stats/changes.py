@@ -28,7 +28,8 @@ def example_gains(base: Array, systems: Sequence[Array], value: Callable[[Array]
         HeadwiseError: There are fewer than two examples, or the systems were not measured on the same ones.
 
     Example:
-        >>> right, better = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
+        >>> right = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> better = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
         >>> gains, each = example_gains(right, [better], lambda totals: totals[..., 0] / totals[..., 1])
         >>> gains.round(6).tolist(), each[:, 0].round(6).tolist()
         ([0.0], [0.0, 1.0, -1.0])

@@ -54,8 +54,8 @@ def select_system(
     highest one causes no optimism. Systems that are equal to the base or to an earlier system are left out.
 
     The interval joins two: that of the true gain given the measured ones, and the simultaneous confidence interval of
-    the gains of all systems (Student's t with Bonferroni's correction). The first one holds where gains are small compared
-    to their errors, so that only the luckiest of them are chosen. The second one does not depend on the prior.
+    the gains of all systems (Student's t with Bonferroni's correction). The first one holds where gains are small
+    compared to their errors, so that only the luckiest of them are chosen. The second one does not depend on the prior.
 
     The base is kept unless the expected gain is above 0 and the probability of a loss is at most `risk`.
 
@@ -109,8 +109,8 @@ def true_gains(gains: Array, covariance: Array) -> tuple[Array, Array, Array]:
     """The true gains given measured ones: expectation, standard deviation, and probability of a loss, (systems,) each.
 
     The measured gains are normal around the true ones. The true gains are normal around zero with the standard
-    deviation τ and the correlation 0.8, because all systems change much of the same. τ has a half-Cauchy prior with half
-    the mean standard error as its scale, and is averaged over.
+    deviation τ and the correlation 0.8, because all systems change much of the same. τ has a half-Cauchy prior with
+    half the mean standard error as its scale, and is averaged over.
 
     Args:
         gains: The measured gains, (systems,).

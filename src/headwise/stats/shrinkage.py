@@ -27,25 +27,22 @@ class Shrunk:
     Attributes:
         mean: The expected effect, (effects,).
         error: Its standard error: the standard deviation of the effect given the estimate, (effects,).
-        not_below: The probability that the effect is not below zero, (effects,).
     """
 
     mean: Array
     error: Array
-    not_below: Array
 
 
-def shrink_to_zero(estimate: ArrayLike, stderr: ArrayLike, scale: ArrayLike = 1.0, nulls: float = 1.0) -> Shrunk:
+def shrink_to_zero(estimate: ArrayLike, stderr: ArrayLike, scale: ArrayLike = 1.0) -> Shrunk:
     """Draw estimates towards zero by empirical Bayes.
 
     Effect `i` is `scale[i]` times a draw from a mixture of a point at zero and normal distributions around zero. The
-    weights of the mixture maximise the likelihood of all estimates and of some additional effects of zero.
+    weights of the mixture maximise the likelihood of all estimates and of one additional estimate of zero.
 
     Args:
         estimate: Unbiased estimates, (effects,). NaN if there is none; its effect is NaN too.
         stderr: Their standard errors, (effects,).
         scale: The size that is expected of each effect relative to the others, (effects,).
-        nulls: Number of additional effects of zero. With more of them, fewer zeros are taken for effects.
 
     Raises:
         HeadwiseError: The numbers of estimates and of standard errors are different.
@@ -54,8 +51,8 @@ def shrink_to_zero(estimate: ArrayLike, stderr: ArrayLike, scale: ArrayLike = 1.
         >>> found = shrink_to_zero([8.0, 0.5, -0.2, 0.1, -0.4, 0.3], np.full(6, 0.5))
         >>> found.mean.round(1).tolist()
         [8.0, 0.0, -0.0, 0.0, -0.0, 0.0]
-        >>> bool(found.not_below[0] > 0.99), bool((found.error[1:] < 0.5).all())
-        (True, True)
+        >>> bool((found.error[1:] < 0.5).all())
+        True
     """
     x, s = np.asarray(estimate, dtype=np.float64), np.asarray(stderr, dtype=np.float64)
     if x.shape != s.shape or x.ndim != 1:
@@ -64,47 +61,23 @@ def shrink_to_zero(estimate: ArrayLike, stderr: ArrayLike, scale: ArrayLike = 1.
     known = np.isfinite(x) & np.isfinite(s) & (s > 0) & (size > 0)
     # Without an error, the estimate is the effect.
     mean, error = np.array(x), np.where(np.isfinite(x), np.where(s > 0, s, 0.0), np.nan)
-    below = np.where(np.isfinite(x), np.where(x < 0, 0.0, 1.0), np.nan)
     if known.any():
-        found = _posterior(x[known], s[known], size[known], nulls)
-        mean[known], error[known], below[known] = found.mean, found.error, found.not_below
-    return Shrunk(mean, error, below)
+        found = _posterior(x[known], s[known], size[known])
+        mean[known], error[known] = found.mean, found.error
+    return Shrunk(mean, error)
 
 
-def likely_below(not_below: ArrayLike, false_share: float) -> NDArray[np.bool_]:
-    """The largest set of effects of which at most a given share is expected not to be below zero.
-
-    Args:
-        not_below: The probability of each effect that it is not below zero, (effects,).
-        false_share: Maximum mean of these probabilities over the set.
-
-    Example:
-        >>> likely_below([0.4, 0.01, 0.15, 0.9], 0.1).tolist()
-        [False, True, True, False]
-    """
-    chance = np.asarray(not_below, dtype=np.float64)
-    order = np.argsort(chance, kind="stable")
-    passed = np.cumsum(chance[order]) <= false_share * np.arange(1, len(chance) + 1)  # true, then false
-    found = np.zeros(len(chance), dtype=np.bool_)
-    found[order[passed]] = True
-    return found
-
-
-def _posterior(x: Array, s: Array, scale: Array, nulls: float) -> Shrunk:
-    from scipy.special import ndtr  # type: ignore[import-untyped]  # here: scipy takes long to import
-
+def _posterior(x: Array, s: Array, scale: Array) -> Shrunk:
     prior = (_grid(x / scale, s / scale) * scale[:, None]) ** 2  # variance of each component, (effects, components)
     total = prior + s[:, None] ** 2
     likelihood = -0.5 * (np.log(total) + x[:, None] ** 2 / total)
-    weight = _fit(likelihood, _nulls(total), nulls)
+    weight = _fit(likelihood, _null(total))
     member = _normalised(likelihood + np.log(weight))  # probability of each component, (effects, components)
     kept = prior / total
     means, variances = kept * x[:, None], kept * s[:, None] ** 2
     mean = (member * means).sum(1)
     variance = (member * (variances + means**2)).sum(1) - mean**2
-    spread = np.sqrt(np.where(variances > 0, variances, 1.0))
-    above = np.where(variances > 0, ndtr(means / spread), 1.0)  # an effect of exactly zero is not below zero
-    return Shrunk(mean, np.sqrt(variance.clip(0)), (member * above).sum(1))
+    return Shrunk(mean, np.sqrt(variance.clip(0)))
 
 
 def _grid(x: Array, s: Array) -> Array:
@@ -114,20 +87,19 @@ def _grid(x: Array, s: Array) -> Array:
     return np.concatenate([[0.0], low * _RATIO ** np.arange(count)])
 
 
-def _nulls(total: Array) -> Array:
+def _null(total: Array) -> Array:
     """The log-likelihood of an estimate of zero with a usual error under each component, (components,)."""
     found: Array = -0.5 * np.log(np.median(total, axis=0))
     return found
 
 
-def _fit(likelihood: Array, null: Array, nulls: float) -> Array:
+def _fit(likelihood: Array, null: Array) -> Array:
     """The weights of the components by expectation-maximisation, (components,)."""
     logs = np.concatenate([likelihood, null[None]])
     effects = np.exp(logs - logs.max(1, keepdims=True))  # (effects + 1, components)
-    counts = np.concatenate([np.ones(len(likelihood)), [nulls]]) / (len(likelihood) + nulls)
     weight = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(_STEPS):
-        found = weight * ((counts / (effects @ weight)) @ effects)
+        found = weight * ((1 / (effects @ weight)) @ effects) / len(effects)
         found = found.clip(1e-12) / found.clip(1e-12).sum()
         if np.abs(found - weight).max() < _CHANGE:
             return found
