@@ -5,10 +5,12 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise import HeadwiseError
-from headwise.stats.simultaneous import is_safe, lower_bounds
+from headwise.stats.simultaneous import count_safe, lower_bounds
 
 Array = NDArray[np.float64]
 GAMES = 400
+#: The gains of a step of a path in each language.
+GAINS = np.array([0.5, 0.5, 0.5, -0.8])
 
 
 def accuracy(totals: Array) -> Array:
@@ -75,13 +77,9 @@ def test_a_path_rarely_goes_on_to_a_mask_that_harms_a_language() -> None:
     draw, steps = np.random.default_rng(3), []
     for _ in range(GAMES):
         base = (draw.random((4, 2000)) < 0.7).astype(float)
-        bases, after, safe = [measured(each) for each in base], base, 0
-        for step in range(1, 7):
-            after = after + changes(draw, np.array([0.5, 0.5, 0.5, -0.8]), 0.02, 2000, 0.5)
-            if not is_safe(bases, [measured(each) for each in after], accuracy, margin=3.0):
-                break
-            safe = step
-        steps.append(safe)
+        after = base + np.cumsum([changes(draw, GAINS, 0.02, 2000, 0.5) for _ in range(6)], axis=0)
+        path = [[measured(each) for each in step] for step in after]
+        steps.append(count_safe([measured(each) for each in base], path, accuracy, margin=3.0))
     assert np.mean(np.array(steps) >= 4) <= 0.05  # step 4 loses 3.2 points, more than the margin
     assert np.mean(steps) > 1
 
@@ -90,8 +88,8 @@ def test_a_language_in_which_nothing_changed_is_not_certain_to_lose_nothing() ->
     base = measured(np.array([1.0, 0.0, 1.0, 1.0] * 50))
     [lower] = lower_bounds([base], [base], accuracy).lower
     assert -5 < lower < -1
-    assert not is_safe([base], [base], accuracy, margin=0.0)
-    assert is_safe([base], [base], accuracy, margin=5.0)
+    assert count_safe([base], [[base], [base]], accuracy, margin=0.0) == 0
+    assert count_safe([base], [[base], [base]], accuracy, margin=5.0) == 2
 
 
 def test_wrong_arguments_are_errors() -> None:
@@ -101,4 +99,4 @@ def test_wrong_arguments_are_errors() -> None:
     with pytest.raises(HeadwiseError, match="confidence"):
         lower_bounds([base], [base], accuracy, confidence=1.0)
     with pytest.raises(HeadwiseError, match="margin"):
-        is_safe([base], [base], accuracy, margin=-1.0)
+        count_safe([base], [], accuracy, margin=-1.0)

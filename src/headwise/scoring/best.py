@@ -95,6 +95,22 @@ def compare_masks(
     )
 
 
+def make_masks(scored: Scored, judge: MaskJudge, plan: BestMaskPlan | None = None) -> dict[Kind, AnyMask]:
+    """The masks of all kinds, each made from all examples, for comparisons on other examples.
+
+    Args:
+        scored: The scoring run.
+        judge: Measures the model under masks on the examples of the language.
+        plan: Settings of the comparison; by default `BestMaskPlan()`.
+
+    Raises:
+        HeadwiseError: See `compare_masks`.
+    """
+    how = plan or BestMaskPlan()
+    makers = _Makers(Folds(scored, judge, how.folds), how)
+    return {kind: makers.mask(kind, None) for kind in how.kinds if makers.offers(kind)}
+
+
 def _measure(folds: Folds, makers: "_Makers", kinds: list[Kind], progress: Advance | None) -> dict[str, Array]:
     """The statistics of all examples without a mask and under each kind, in the order of the folds."""
     steps, done = folds.count * (2 + len(kinds)), 0

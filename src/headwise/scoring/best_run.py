@@ -15,14 +15,15 @@ from headwise.methods import Problem
 from headwise.runs import Journal, open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
-from headwise.scoring.best import BestMaskPlan, compare_masks
-from headwise.scoring.best_result import BestMask
+from headwise.scoring.best import BestMaskPlan, compare_masks, make_masks
+from headwise.scoring.best_result import BestMask, Kind
 from headwise.scoring.folds import Scored
 from headwise.scoring.plan import ScoringPlan, plan_of
 from headwise.scoring.problems import make_problems
 from headwise.scoring.run_folder import BEST, MEANS, SAFE, load_scores, scored_folder
 from headwise.scoring.safe import SafeMask, find_safe_mask
 from headwise.scoring.setting import Setting, load_setting
+from headwise.soft_masks import AnyMask
 from headwise.support.progress import Advance
 
 
@@ -59,6 +60,28 @@ def best_of_run(
         found = compare_masks(scored, judge, plan, progress)
         found.mask.save(scored_folder(folder) / BEST / f"{language}.json")
     return found
+
+
+def masks_of_run(
+    folder: str | os.PathLike[str],
+    language: str,
+    plan: BestMaskPlan | None = None,
+    setting: Setting | None = None,
+) -> dict[Kind, AnyMask]:
+    """The masks of all kinds of a language, each made from all examples of its scoring run.
+
+    Args:
+        folder: The run folder of `run_scoring`, or of a study.
+        language: The language.
+        plan: Settings of the comparison; by default `BestMaskPlan()`.
+        setting: The model and data of the run, if they are loaded already.
+
+    Raises:
+        HeadwiseError: See `best_of_run`.
+    """
+    _require(language, load_scores(folder), str(folder))
+    with _opened(folder, False, setting, None) as (scored, loaded):
+        return make_masks(scored, _judge(scored.plan, loaded, language, scored.problems[language]), plan)
 
 
 def safe_mask_of_run(

@@ -11,7 +11,6 @@ from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring.best_result import BestMask
-from headwise.scoring.safe import SafeMask
 from headwise.scoring.run_folder import (
     BEST,
     REFINED,
@@ -23,6 +22,7 @@ from headwise.scoring.run_folder import (
     model_of,
     scored_folder,
 )
+from headwise.scoring.safe import SafeMask
 from headwise.soft_masks import AnyMask, SoftMask, load_mask
 
 #: Rules without a number that choose heads from a run; the first is the default for every kind of run.

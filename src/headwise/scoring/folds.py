@@ -92,6 +92,7 @@ class Folds:
         self.numbers = fold_numbers(len(judge.examples), count, self.seed)
         self.full: HeadMask = scored.scores[self.language].without(())
         self.units = 0.0
+        self._counted: set[str] = set()
 
     def score(self, fold: int) -> None:
         """Score the players on the examples of a fold, with an equal share of the budget of the run."""
@@ -136,7 +137,9 @@ class Folds:
 
         about = hash_json((mask.kind, list(gates), self.whole.data, index.tolist()))
         kept = self.scored.journal.once(f"best {self.language} measured {about}", compute)
-        self.units += float(kept["units"])
+        if about not in self._counted:  # equal masks of different kinds are measured once
+            self._counted.add(about)
+            self.units += float(kept["units"])
         return np.asarray(kept["statistics"])
 
     def _stream(self, fold: int) -> str:

@@ -5,7 +5,7 @@ removes more of them. The other half tests the steps in their order. A step is s
 all languages, which hold together, are above minus the margin. The path ends at the first step that is not safe.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,9 @@ from headwise.engine.evaluation import MaskJudge
 from headwise.errors import FieldError, HeadwiseError
 from headwise.masks import HeadMask
 from headwise.scores import HeadScores
-from headwise.scoring.folds import Folds, Scored, metric_value
+from headwise.scoring.folds import Array, Folds, Scored, metric_value
 from headwise.stats.changes import example_gains
-from headwise.stats.simultaneous import is_safe
+from headwise.stats.simultaneous import count_safe
 from headwise.support.progress import Advance
 
 #: Number of folds, of which the first half chooses the path. `best_mask` uses the same folds.
@@ -102,16 +102,7 @@ def find_safe_mask(
     Raises:
         HeadwiseError: There are fewer than two languages, the margin or the confidence is not valid, or see `Folds`.
     """
-    if margin < 0:
-        raise FieldError("margin", f"must be at least 0, not {margin:g}")
-    if not 0 < confidence < 1:
-        raise FieldError("confidence", f"must be between 0 and 1, not {confidence:g}")
-    if scored.plan.baseline != "zero":
-        raise HeadwiseError(
-            "a mask for all languages cannot use the mean outputs of each language: score with --baseline zero"
-        )
-    if len(judges) < 2:
-        raise HeadwiseError(f"a mask for all languages needs a run with at least 2 languages, not {len(judges)}")
+    _check(scored, judges, margin, confidence)
     folds = {language: Folds(scored, judge, _FOLDS) for language, judge in judges.items()}
     half = _FOLDS // 2
     choosing, testing = list(range(half)), list(range(half, _FOLDS))
@@ -131,16 +122,18 @@ def find_safe_mask(
     value = metric_value(next(iter(judges.values())))
     full = replace(next(iter(folds.values())).full, language=None)
     bases = [each.measure(full, testing) for each in folds.values()]
-    safe, best = 0, bases
-    for mask in path:
-        systems = [each.measure(mask, testing) for each in folds.values()]
-        advance(f"{len(mask.off)} heads off")
-        if not is_safe(bases, systems, value, margin, confidence):
-            break
-        safe, best = safe + 1, systems
+    measured = [bases]
+
+    def measure() -> Iterator[list[Array]]:
+        for mask in path:
+            measured.append([each.measure(mask, testing) for each in folds.values()])
+            advance(f"{len(mask.off)} {mask.kind} off")
+            yield measured[-1]
+
+    safe = count_safe(bases, measure(), value, margin, confidence)
     gains = {
         language: float(example_gains(base, [system], value)[0][0])
-        for language, base, system in zip(folds, bases, best, strict=True)
+        for language, base, system in zip(folds, bases, measured[safe], strict=True)
     }
     if progress is not None:
         progress(steps, steps, f"{safe} of {len(path)} steps are safe")
@@ -154,6 +147,19 @@ def find_safe_mask(
         safe=safe,
         units=sum(each.units for each in folds.values()),
     )
+
+
+def _check(scored: Scored, judges: Mapping[str, MaskJudge], margin: float, confidence: float) -> None:
+    if margin < 0:
+        raise FieldError("margin", f"must be at least 0, not {margin:g}")
+    if not 0 < confidence < 1:
+        raise FieldError("confidence", f"must be between 0 and 1, not {confidence:g}")
+    if scored.plan.baseline != "zero":
+        raise HeadwiseError(
+            "a mask for all languages cannot use the mean outputs of each language: score with --baseline zero"
+        )
+    if len(judges) < 2:
+        raise HeadwiseError(f"a mask for all languages needs a run with at least 2 languages, not {len(judges)}")
 
 
 def mask_path(scores: Sequence[HeadScores]) -> list[HeadMask]:

@@ -1,6 +1,6 @@
 """Bounds on the gains of one system in several languages that hold for all of them together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,22 +74,22 @@ def lower_bounds(
     return SimultaneousGains(tuple(float(gains[0]) for gains, _ in found), tuple(lower))
 
 
-def is_safe(
+def count_safe(
     bases: Sequence[Array],
-    systems: Sequence[Array],
+    path: Iterable[Sequence[Array]],
     value: Callable[[Array], Array],
     margin: float,
     confidence: float = 0.95,
-) -> bool:
-    """Whether no language loses more than a margin, by `lower_bounds`.
+) -> int:
+    """How many systems of a path are safe: no language loses more than a margin, by `lower_bounds`.
 
-    Several systems can be tested one after the other, in an order that was chosen on other examples, until the first
-    one fails. Then the probability of calling any unsafe system safe is at most one minus the confidence for all of
-    them together (fixed-sequence procedure): it would require that the first unsafe one passes.
+    The systems are tested in their order until the first one fails; the others are not measured. The probability of
+    calling any unsafe system safe is at most one minus the confidence for the whole path (fixed-sequence procedure),
+    because the first unsafe one would have to pass. The path must be chosen on other examples.
 
     Args:
         bases: What each example adds to the base's metric, (examples, statistics), for each language.
-        systems: The same for the system.
+        path: The same for each system.
         value: The metric of summed statistics; higher is better.
         margin: The largest loss that is allowed, in the units of the metric.
         confidence: One minus the probability of calling an unsafe system safe.
@@ -99,4 +99,9 @@ def is_safe(
     """
     if margin < 0:
         raise HeadwiseError(f"margin must be at least 0, not {margin}")
-    return min(lower_bounds(bases, systems, value, confidence).lower) >= -margin
+    count = 0
+    for systems in path:
+        if min(lower_bounds(bases, systems, value, confidence).lower) < -margin:
+            break
+        count += 1
+    return count
