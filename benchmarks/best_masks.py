@@ -1,9 +1,9 @@
 """Test gains of `best_mask` against each single kind of mask, for each language and data set.
 
-For each language, heads are scored on dev, `best_mask` compares the kinds of masks by cross-fitting on dev, and the best
-mask and all kinds made from all dev examples are judged on test by the paired bootstrap. The table has the mean gain of
-each kind, and the number of languages that are significantly better or worse (p < 0.05). The reliability table compares
-the stated chance of a loss with the share of chosen masks that lost on test.
+For each language, heads are scored on dev, `best_mask` compares the kinds of masks by cross-fitting on dev, and the
+best mask and all kinds made from all dev examples are judged on test by the paired bootstrap. The last line has the
+mean gain of each kind, and the number of languages that are significantly better or worse (p < 0.05). Its reliability
+table compares the stated chance of a loss with the share of chosen masks that lost on test.
 
 Results are stored in `--out`, so the same command resumes after an interruption. The data folder (HEADWISE_DATA) is
 needed for `pud`, `xnli` and `massive`. With n dev examples and the budget B, a language costs at most about B units for
@@ -116,8 +116,7 @@ def reliability(rows: Sequence[Row]) -> list[dict[str, float]]:
     """
     found = []
     for low, high in GROUPS:
-        group = [row for row in rows if row.chosen != "none" and low <= row.stated[3] <= high and row.stated[3] != low]
-        group += [row for row in rows if row.chosen != "none" and row.stated[3] == low == 0]
+        group = [row for row in rows if row.chosen != "none" and (low or -1) < row.stated[3] <= high]
         if group:
             stated, lost = mean(row.stated[3] for row in group), mean(row.gains["best"].gain < 0 for row in group)
             about = {"from": low, "to": high, "masks": len(group)}
@@ -174,7 +173,9 @@ def rows_of_set(name: str, options: argparse.Namespace) -> Iterable[Row]:
 def parse() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two languages of the phrasebook, few units")
+    parser.add_argument(
+        "--quick", action="store_true", help="two languages of the phrasebook, few units, no soft masks"
+    )
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--languages", default="all", help="codes separated by commas, or 'all'")
     parser.add_argument("--kinds", default="", help="kinds of masks separated by commas (default: all)")
@@ -186,7 +187,8 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     options.out = options.out or Path("runs/best-masks-quick" if options.quick else "runs/best-masks")
     if options.quick:
-        options.sets, options.languages, options.budget = "phrasebook", "tr,zh", 500
+        options.sets, options.languages, options.budget = "phrasebook", "tr,zh", 900
+        options.kinds = options.kinds or "likely,lowest,refined,pooled"
         options.limit, options.limit_test = 24, 24
     if unknown := [name for name in options.sets.split(",") if name not in SETS]:
         parser.error(f"--sets: {unknown[0]} does not exist, choose from {', '.join(SETS)}")

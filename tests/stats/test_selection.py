@@ -44,7 +44,7 @@ def test_intervals_and_chances_of_a_loss_hold_in_simulated_games() -> None:
         assert np.mean((low <= truth) & (truth <= high)) >= 0.95
         assert np.mean(gain) < np.mean(truth) + 1.0
     truth, gain, _, _, stated = np.concatenate(found, axis=1)
-    assert abs(np.mean(gain - truth)) < 0.5
+    assert -1 < np.mean(gain - truth) < 0.3  # no optimism; large gains are drawn towards zero more than needed
     for few, many in ((0, 0.05), (0.05, 0.2)):  # the reliability of the stated chances
         chosen = (stated > few) & (stated <= many)
         assert chosen.sum() > 50

@@ -25,6 +25,9 @@ CORRECTIONS = "corrections"
 _SUMS = 6
 #: Number of parts that rounds are dealt out to.
 _PARTS = 5
+#: The variance of a correction given f flips is multiplied by 1 + 3/√f: it is estimated from these flips, and the prior
+#: from the flips of all players.
+_ALLOWANCE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,8 @@ class Corrections:
         found = shrink_to_zero(correction, np.sqrt(variance), np.sqrt(slopes.unexplained()))
         kept = np.divide(found.mean, correction, out=np.zeros_like(correction), where=correction != 0)
         spread = (slopes.explained() - (slopes.of() * gradient).sum(0) ** 2).clip(0) / (bases - 1).clip(1)
-        return screen + found.mean, np.sqrt((1 - kept * plain) ** 2 * spread + found.error**2)
+        rough = 1 + _ALLOWANCE / np.sqrt(flips.clip(1))
+        return screen + found.mean, np.sqrt((1 - kept * plain) ** 2 * spread + rough * found.error**2)
 
 
 def _joined(parts: Sequence[_Part]) -> Slopes:
