@@ -207,6 +207,8 @@ def test_the_command_line_uses_the_best_mask_by_default(
     assert "no mask is likely enough to be better than none" in capsys.readouterr().err
     assert run(monkeypatch, *command, tmp_path / "both", "--mask", "best", "--likely") == 1
     assert "--mask best chooses the heads" in capsys.readouterr().err
+    assert run(monkeypatch, "prune", folder, "--mask", "best", "--out", tmp_path / "no language") == 1
+    assert "give its folder and --language" in capsys.readouterr().err
 
 
 def test_without_a_comparison_likely_harmful_heads_go_and_the_command_says_so(

@@ -179,9 +179,11 @@ def prune_command(
     if margin is not None and not safe:
         raise HeadwiseError("--margin is for --safe: give both, or none of them")
     best, named, ruled = str(mask) == "best", mask is not None, bool(rules) or count is not None or share is not None
+    if best and language is None:
+        raise HeadwiseError("--mask best compares masks of a run: give its folder and --language")
     found: BestMask | SafeMask | None = None
     choice: MaskChoice | None = None
-    if safe or (best and language is not None) or (language is not None and not named and not ruled):
+    if safe or best or (language is not None and not named and not ruled):
         check_target(out, {"the run": Path(model)}, PRUNED, overwrite)  # before the comparison, which takes long
         if safe and (language is not None or named or count is not None or share is not None or repair):
             raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")

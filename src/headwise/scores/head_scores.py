@@ -151,7 +151,7 @@ class HeadScores:
         provenance: Where the scores come from.
         kind: Kind of the players: heads, feed-forward blocks or layers.
         members: The heads (blocks, layers) of each player; empty if every player is a single one.
-        shrunk: Biased values with smaller errors, which rankings and masks use; empty if the method has none.
+        shrunk: Biased values with smaller errors, which rankings use; empty if the method has none.
             Decisions use the unbiased values.
         shrunk_error: Standard errors of the shrunk values.
 
