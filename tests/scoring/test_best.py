@@ -209,6 +209,8 @@ def test_the_command_line_uses_the_best_mask_by_default(
     assert "--mask best chooses the heads" in capsys.readouterr().err
     assert run(monkeypatch, "prune", folder, "--mask", "best", "--out", tmp_path / "no language") == 1
     assert "give its folder and --language" in capsys.readouterr().err
+    assert run(monkeypatch, *command, tmp_path / "repaired", "--repair") == 1  # writes weights, not a mask
+    assert "--repair needs the examples of a run and writes weights" in capsys.readouterr().err
 
 
 def test_without_a_comparison_likely_harmful_heads_go_and_the_command_says_so(

@@ -178,18 +178,20 @@ def prune_command(
         )
     if margin is not None and not safe:
         raise HeadwiseError("--margin is for --safe: give both, or none of them")
-    best, named, ruled = str(mask) == "best", mask is not None, bool(rules) or count is not None or share is not None
-    if best and language is None:
-        raise HeadwiseError("--mask best compares masks of a run: give its folder and --language")
+    best, numbered = str(mask) == "best", count is not None or share is not None
+    if safe and (language is not None or mask is not None or numbered or repair):
+        raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
+    if best and (language is None or rules or numbered):
+        raise HeadwiseError(
+            "--mask best chooses the heads of a run: give its folder and --language, and no other rule, number or share"
+        )
     found: BestMask | SafeMask | None = None
     choice: MaskChoice | None = None
-    if safe or best or (language is not None and not named and not ruled):
-        check_target(out, {"the run": Path(model)}, PRUNED, overwrite)  # before the comparison, which takes long
-        if safe and (language is not None or named or count is not None or share is not None or repair):
-            raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
-        if best and ruled:
-            raise HeadwiseError("--mask best chooses the heads: give no other rule, number or share")
+    if safe or best or (language is not None and mask is None and not rules and not numbered):
         mask = None
+        # Before the comparison, which takes long:
+        check_target(out, {"the run": Path(model)}, PRUNED, overwrite)
+        _check_options(mask, means, repair, kind)
         if safe:
             found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
         else:
