@@ -9,9 +9,10 @@ import headwise
 def test_the_public_names_are_these() -> None:
     assert headwise.__all__ == [
         "CheckpointError", "HeadMap", "HeadMask", "HeadScores", "HeadwiseError", "LanguageMasks", "MaskMismatchError",
-        "MeanOutputs", "Provenance", "Site", "SoftMask", "UnknownFamilyError", "attention", "dataset", "evaluate",
-        "explore", "find_heads", "fold", "gated", "learn_gates", "load", "load_mask", "load_pruned", "mean_outputs",
-        "open_dataset", "open_treebank", "refine", "repair", "roles", "save_pruned", "score", "shrink", "tune",
+        "MeanOutputs", "Provenance", "Site", "SoftMask", "UnknownFamilyError", "attention", "best_mask", "dataset",
+        "evaluate", "explore", "find_heads", "fold", "gated", "learn_gates", "load", "load_mask", "load_pruned",
+        "mean_outputs", "open_dataset", "open_treebank", "refine", "repair", "roles", "safe_mask", "save_pruned",
+        "score", "shrink", "shrink_to_mean", "tune",
     ]  # fmt: skip
     assert all(hasattr(headwise, name) for name in headwise.__all__)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headwise.api import evaluate, learn_gates, load, mean_outputs, refine, repair, score
+    from headwise.api import best_mask, evaluate, learn_gates, load, mean_outputs, refine, repair, safe_mask, score
     from headwise.attention.view import attention
     from headwise.data.catalog import open_dataset
     from headwise.data.own import dataset
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headwise.means import MeanOutputs
     from headwise.pruning import LanguageMasks, fold, load_pruned, save_pruned, shrink
     from headwise.roles.run import roles
-    from headwise.scores import HeadScores, Provenance
+    from headwise.scores import HeadScores, Provenance, shrink_to_mean
     from headwise.soft_masks import SoftMask, load_mask
     from headwise.tuning import tune
 else:
@@ -37,7 +37,17 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "api": ("evaluate", "learn_gates", "load", "mean_outputs", "refine", "repair", "score"),
+            "api": (
+                "best_mask",
+                "evaluate",
+                "learn_gates",
+                "load",
+                "mean_outputs",
+                "refine",
+                "repair",
+                "safe_mask",
+                "score",
+            ),
             "attention.view": ("attention",),
             "data.catalog": ("open_dataset",),
             "data.own": ("dataset",),
@@ -50,7 +60,7 @@ else:
             "means": ("MeanOutputs",),
             "pruning": ("LanguageMasks", "fold", "load_pruned", "save_pruned", "shrink"),
             "roles.run": ("roles",),
-            "scores": ("HeadScores", "Provenance"),
+            "scores": ("HeadScores", "Provenance", "shrink_to_mean"),
             "soft_masks": ("SoftMask", "load_mask"),
             "tuning": ("tune",),
         },
@@ -76,6 +86,7 @@ __all__ = [
     "SoftMask",
     "UnknownFamilyError",
     "attention",
+    "best_mask",
     "dataset",
     "evaluate",
     "explore",
@@ -92,8 +103,10 @@ __all__ = [
     "refine",
     "repair",
     "roles",
+    "safe_mask",
     "save_pruned",
     "score",
     "shrink",
+    "shrink_to_mean",
     "tune",
 ]

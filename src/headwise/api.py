@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from headwise.data.catalog import open_dataset
@@ -18,16 +19,22 @@ from headwise.models import load_model, load_tokenizer
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
 from headwise.scoring import (
+    BestMask,
+    BestMaskPlan,
     RefinementPlan,
     Repaired,
+    SafeMask,
     ScoringPlan,
     Setting,
+    best_of_run,
     make_problems,
     make_setting,
     repair_model,
     run_scoring,
+    safe_mask_of_run,
     score_languages,
 )
+from headwise.scoring.best_run import best_of_scores, safe_mask_of_scores
 from headwise.scoring.refine import refine_languages
 from headwise.scoring.run import means_of
 from headwise.soft_masks import AnyMask, SoftMask
@@ -98,6 +105,7 @@ class ScoresByLanguage(LanguageResults):
         setting: The model and the data.
         plan: How they were scored.
         means: The mean outputs of each language, if they were the baseline.
+        folder: The run folder; None if nothing is kept on disk.
     """
 
     def __init__(
@@ -106,6 +114,7 @@ class ScoresByLanguage(LanguageResults):
         setting: Setting,
         plan: ScoringPlan,
         means: Mapping[str, MeanOutputs] | None = None,
+        folder: Path | None = None,
     ) -> None:
         rows = [
             [language, *(str(len(scores.decided(each))) for each in ("harmful", "helpful", "undecided")),
@@ -113,7 +122,7 @@ class ScoresByLanguage(LanguageResults):
             for language, scores in found.items()
         ]  # fmt: skip
         super().__init__(found, ("language", "harmful", "helpful", "undecided", "likely harmful", "units"), rows)
-        self.setting, self.plan, self.means = setting, plan, dict(means or {})
+        self.setting, self.plan, self.means, self.folder = setting, plan, dict(means or {}), folder
 
 
 def score(
@@ -156,7 +165,7 @@ def score(
     with showing(progress, "scoring") as advance:
         if out is not None:
             run = run_scoring(plan, out, progress=advance, setting=setting)
-            return ScoresByLanguage(run.scores, setting, plan, run.means)
+            return ScoresByLanguage(run.scores, setting, plan, run.means, run.folder)
         problems, _ = make_problems(plan, setting)
         scored = dict(score_languages(plan, problems, progress=advance))
         found = {language: scored[language].scores for language in problems}
@@ -225,6 +234,59 @@ def refine(
     with showing(progress, "refining") as advance:
         found = refine_languages(problems, starts, _build(RefinementPlan, **options), progress=advance)
     return {language: each.mask for language, each in found.items()}
+
+
+def best_mask(scores: ScoresByLanguage, language: str, *, progress: Advance | bool = True, **options: Any) -> BestMask:
+    """Choose the best mask of a language: harmful, likely, lowest, refined, pooled or soft, or none.
+
+    The kinds of masks are compared by cross-fitting on the examples that were scored: each example is measured under
+    masks that were made without it. No mask is chosen unless a gain is likely. The chosen mask is made from all
+    examples.
+
+    Args:
+        scores: The result of `score` with the method `stars`. With a run folder, measurements are kept in it.
+        language: The language.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+        options: Fields of `BestMaskPlan`, such as `kinds=("likely", "refined")`, `folds=4` or `risk=0.2`.
+
+    Returns:
+        What was chosen, the mask, the expected gain with its interval, the chance of a loss, and the cost in units.
+
+    Raises:
+        HeadwiseError: There are no scores of the language, the method is not `stars`, or there are too few examples.
+    """
+    plan = _build(BestMaskPlan, **options)
+    with showing(progress, "comparing masks") as advance:
+        if scores.folder is not None:
+            return best_of_run(scores.folder, language, plan, advance, setting=scores.setting)
+        return best_of_scores(scores, language, scores.plan, scores.setting, scores.means, plan, advance)
+
+
+def safe_mask(
+    scores: ScoresByLanguage, *, margin: float = 0.5, confidence: float = 0.95, progress: Advance | bool = True
+) -> SafeMask:
+    """Find one mask for all languages that costs none of them more than a margin.
+
+    Half of the examples that were scored choose which heads to remove, and the other half tests that no language loses
+    more than the margin, with bounds that hold for all languages together.
+
+    Args:
+        scores: The result of `score` with the method `stars` in at least two languages. With a run folder, measurements
+            are kept in it.
+        margin: The largest loss that is allowed in any language, in points of the metric.
+        confidence: Probability that no language loses more.
+        progress: Show progress; or a function that is called with steps done, all steps and a status.
+
+    Returns:
+        The mask, the gain in each language, and the cost in units. All heads are on if no mask is certain enough.
+
+    Raises:
+        HeadwiseError: There are fewer than two languages, the method is not `stars`, or there are too few examples.
+    """
+    with showing(progress, "testing masks") as advance:
+        if scores.folder is not None:
+            return safe_mask_of_run(scores.folder, margin, confidence, advance, setting=scores.setting)
+        return safe_mask_of_scores(scores, scores.plan, scores.setting, margin, confidence, advance)
 
 
 def repair(

@@ -246,3 +246,17 @@ def test_a_table_with_rows_lost_is_refused(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_written_is_named() -> None:
     with pytest.raises(HeadwiseError, match=r"/proc/nowhere/scores\.parquet: cannot be written"):
         save_table([SCORES], "/proc/nowhere/scores.parquet")
+
+
+def test_shrunk_values_survive_saving_and_files_without_them_load(tmp_path: Path) -> None:
+    both = dataclasses.replace(SCORES, stderr=(0.01, 0.02, 0.03), shrunk=(0.2, -0.4, 0.1), shrunk_error=(0.1, 0.2, 0.3))
+    both.save(tmp_path / "scores.json")
+    assert HeadScores.load(tmp_path / "scores.json") == both
+    assert both.to_dict()["rows"][1]["shrunk"] == -0.4
+    save_table([both, both], tmp_path / "scores.parquet")
+    assert load_table(tmp_path / "scores.parquet") == (both, both)
+    assert "shrunk" not in SCORES.to_dict()["rows"][0]
+    save_table([SCORES, both], tmp_path / "scores.parquet")
+    assert [each.shrunk for each in load_table(tmp_path / "scores.parquet")] == [(), ()]
+    with pytest.raises(HeadwiseError, match="shrunk and shrunk_error"):
+        dataclasses.replace(SCORES, shrunk=(0.2,))

@@ -165,3 +165,22 @@ def test_older_files_of_unfit_methods_are_still_unfit(confidence: str) -> None:
             del data["provenance"][name]
         data["provenance"]["confidence"] = text
         assert tells_likely(HeadScores.from_dict(data)) == fit
+
+
+def shrunk_scores(shrunk: tuple[float, ...], error: tuple[float, ...]) -> HeadScores:
+    """Scores whose unbiased values say the opposite of the shrunk ones."""
+    n = len(shrunk)
+    names = tuple(f"encoder.0.{place}" for place in range(n))
+    value = tuple(-each for each in shrunk)
+    return HeadScores(
+        names, value, (0.1,) * n, (9,) * n, ("undecided",) * n, Provenance("stars", "full"), shrunk=shrunk,
+        shrunk_error=error,
+    )  # fmt: skip
+
+
+def test_rankings_use_shrunk_values_and_the_likely_rule_and_decisions_do_not() -> None:
+    scores = shrunk_scores((0.5, -2.0, 1.0, -3.0), (0.1,) * 4)
+    assert scores.ranked() == ("encoder.0.3", "encoder.0.1", "encoder.0.0", "encoder.0.2")
+    assert scores.mask(count=1).off == ("encoder.0.3",)
+    assert scores.mask("likely").off == ("encoder.0.0", "encoder.0.2")  # by the unbiased values
+    assert scores.mask("harmful").off == ()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from transformers import BertConfig, BertModel
 
-from headwise import HeadScores, Provenance, find_heads
+from headwise import HeadScores, HeadwiseError, Provenance, find_heads
 from headwise.heads import HeadMap
 from headwise.methods import Problem
 from headwise.methods.head_scores import UNDECIDED
 from headwise.runs import Journal, Run, open_run
-from headwise.scoring.pool import PooledScores, pool_languages, pooled_mask
+from headwise.scoring.pool import PooledScores, error_correlation, pool_languages, pooled_mask
 
 LANGUAGES, PLAYERS, ROUNDS = ("en", "sw", "zh"), 32, 15
 
@@ -119,3 +119,20 @@ def test_a_pooled_mask_belongs_to_no_language(heads: HeadMap) -> None:
     for error, off in ((0.01, (like.players[2],)), (1.0, ())):
         mask = pooled_mask(PooledScores(values, np.full(PLAYERS, error), 9), like)
         assert (mask.off, mask.language) == (off, None)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+def test_the_correlation_of_errors_is_found_in_the_rounds(run: Run, shared: float) -> None:
+    found = make_rounds(np.zeros(PLAYERS), shared, seed=5)
+    pool(run.journal, found)
+    scores = {language: scores_of(values) for language, values in found.items()}
+    problems = dict.fromkeys(found, cast(Problem, None))
+    assert error_correlation(scores, cast(Any, MeanOfRounds()), problems, run.journal) == pytest.approx(shared, abs=0.1)
+
+
+def test_few_rounds_do_not_tell_how_errors_go_together(run: Run) -> None:
+    found = make_rounds(np.zeros(PLAYERS), 0.5, seed=5, rounds=4)
+    pool(run.journal, found)
+    scores = {language: scores_of(values) for language, values in found.items()}
+    with pytest.raises(HeadwiseError, match="at least 5 rounds, not 4"):
+        error_correlation(scores, cast(Any, MeanOfRounds()), dict.fromkeys(found, cast(Problem, None)), run.journal)

@@ -18,7 +18,7 @@ from headwise.support.display import shorten
 
 if TYPE_CHECKING:
     from headwise.pruning import Exported
-    from headwise.scoring import Repaired
+    from headwise.scoring import BestMask, Repaired, SafeMask
     from headwise.scoring.choose import MaskChoice
 
 #: Descriptions of the rules.
@@ -29,6 +29,8 @@ _RULES = {
     "count": "the lowest values, a given number (--count)",
     "share": "the lowest values, a given share (--share)",
     "soft": "the soft mask (--soft)",
+    "safe": "harmful on average, and no language loses more than the margin (--safe)",
+    "best": "the best kind of mask on the examples of the run (--mask best)",
     "mask file": "the mask file (--mask)",
 }
 
@@ -95,16 +97,19 @@ def prune_command(
     out: Annotated[Path, typer.Option("--out", help="Output folder, new or empty.")],
     mask: Annotated[
         Path | None,
-        typer.Option("--mask", help="Apply this mask file: remove the heads that are off, or scale them (soft mask)."),
+        typer.Option(
+            "--mask",
+            metavar="FILE|best",
+            help="Apply this mask file: remove the heads that are off, or scale them (soft mask). 'best', for a run: "
+            "compare all kinds of masks on its examples and use the best one, or none. This is the default for a run.",
+        ),
     ] = None,
     language: Annotated[
         str | None, typer.Option("--language", help="Choose the heads by the scores of this language in the run.")
     ] = None,
     likely: Annotated[
         bool,
-        typer.Option(
-            "--likely", help="Remove likely harmful heads, of which 10% may be harmless. This is the default."
-        ),
+        typer.Option("--likely", help="Remove likely harmful heads, of which 10% may be harmless."),
     ] = False,
     harmful: Annotated[
         bool, typer.Option("--harmful", help="Remove heads that are decided harmful at the error rate of the run.")
@@ -118,6 +123,17 @@ def prune_command(
     ] = None,
     share: Annotated[
         float | None, typer.Option("--share", min=0, max=1, help="Remove this share of the heads, lowest values first.")
+    ] = None,
+    safe: Annotated[
+        bool,
+        typer.Option(
+            "--safe",
+            help="One mask for all languages of the run: no language loses more than --margin (no --language).",
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option("--margin", min=0, help="With --safe: the largest loss in points of the metric.  [default: 0.5]"),
     ] = None,
     kind: Annotated[
         ExportKind | None,
@@ -155,13 +171,34 @@ def prune_command(
     from headwise.pruning.checkpoint import PRUNED
     from headwise.scoring.choose import choose_mask
 
-    flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft}
+    flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft, "safe": safe}
     rules = [name for name, given in flags.items() if given]
     if len(rules) > 1:
         raise HeadwiseError(
-            "--likely, --harmful, --refined and --soft are different ways to choose heads: give one of them"
+            "--likely, --harmful, --refined, --soft and --safe are different ways to choose heads: give one of them"
         )
-    choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
+    if margin is not None and not safe:
+        raise HeadwiseError("--margin is for --safe: give both, or none of them")
+    best, numbered = str(mask) == "best", count is not None or share is not None
+    if safe and (language is not None or mask is not None or numbered or repair):
+        raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
+    if best and (language is None or rules or numbered):
+        raise HeadwiseError(
+            "--mask best chooses the heads of a run: give its folder and --language, and no other rule, number or share"
+        )
+    found: BestMask | SafeMask | None = None
+    choice: MaskChoice | None = None
+    if safe or best or (language is not None and mask is None and not rules and not numbered):
+        mask = None
+        # Before the comparison, which takes long:
+        check_target(out, {"the run": Path(model)}, PRUNED, overwrite)
+        _check_options(mask, means, repair, kind)
+        if safe:
+            found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
+        else:
+            found, choice = _find_best(model, str(language), trust_remote_code, best)
+    if choice is None:
+        choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
     _check_options(mask, means, repair, kind)
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
@@ -182,8 +219,38 @@ def prune_command(
         return repaired[-1].kept
 
     facts = _facts(model, language, choice)
-    found = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None, facts)
-    _print_exported(choice.rule, found, baseline is not None, repaired[0] if repaired else None, as_json)
+    written = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None, facts)
+    _print_exported(choice.rule, written, baseline is not None, repaired[0] if repaired else None, as_json, found)
+
+
+def _find_safe(run: str, margin: float, trust_remote_code: bool) -> "tuple[SafeMask, MaskChoice]":
+    """The mask for all languages of a run."""
+    from headwise.scoring.best_run import safe_mask_of_run
+    from headwise.scoring.choose import safe_choice
+
+    with show_resumable("testing masks") as advance:
+        found = safe_mask_of_run(run, margin, progress=advance, trust_remote_code=trust_remote_code)
+    typer.echo(str(found), err=True)
+    return found, safe_choice(run, found)
+
+
+def _find_best(
+    run: str, language: str, trust_remote_code: bool, named: bool
+) -> "tuple[BestMask, MaskChoice] | tuple[None, None]":
+    """The best mask of a run; None if its masks cannot be compared and nobody asked for it, which is printed."""
+    from headwise.scoring.best_run import best_of_run
+    from headwise.scoring.choose import best_choice
+
+    try:
+        with show_resumable("comparing masks") as advance:
+            found = best_of_run(run, language, None, advance, trust_remote_code)
+    except HeadwiseError as error:
+        if named:
+            raise
+        typer.echo(f"headwise: masks cannot be compared ({error}), so likely harmful heads are removed", err=True)
+        return None, None
+    typer.echo(str(found), err=True)
+    return found, best_choice(run, found)
 
 
 def _facts(run: str, language: str | None, choice: "MaskChoice") -> list[str]:
@@ -215,7 +282,14 @@ def _models(name: str) -> dict[str, Path]:
     return {"the model": Path(name), **({"the base model": Path(adapter.base)} if adapter else {})}
 
 
-def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repaired | None", as_json: bool) -> None:
+def _print_exported(
+    rule: str,
+    found: "Exported",
+    means: bool,
+    repaired: "Repaired | None",
+    as_json: bool,
+    compared: "BestMask | SafeMask | None" = None,
+) -> None:
     """Print the rule, the removed heads, and the size of a shrunk model."""
     from headwise.soft_masks import SoftMask
 
@@ -230,6 +304,8 @@ def _print_exported(rule: str, found: "Exported", means: bool, repaired: "Repair
             "of": total,
         }
         about["baseline"] = "mean" if means else "zero"
+        if compared is not None:
+            about["safe" if rule == "safe" else "best"] = compared.to_dict()
         if repaired is not None:
             about["repair"] = repaired.to_dict()
         scaled = {"gates": dict(zip(found.mask.players, gates, strict=True))} if gates else {}

@@ -28,8 +28,13 @@ def make_scores(
     error_rate: float | None = None,
     confidence: str = "",
     estimand: str | None = None,
+    shrunk: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> HeadScores:
-    """The scores of a problem's players; a method with another estimand than the problem's passes its `estimand`."""
+    """The scores of a problem's players.
+
+    A method with another estimand than the problem's passes its `estimand`. A method that has shrunk values passes
+    them with their standard errors.
+    """
     kinds = list(problem.players.owners)
     provenance = Provenance(
         method=method.name,
@@ -58,6 +63,8 @@ def make_scores(
         provenance=provenance,
         kind=kinds[0],
         members=_members(problem),
+        shrunk=() if shrunk is None else tuple(np.asarray(shrunk[0], dtype=np.float64).tolist()),
+        shrunk_error=() if shrunk is None else tuple(np.asarray(shrunk[1], dtype=np.float64).tolist()),
     )
 
 

@@ -15,6 +15,8 @@ at 0, and so that a small budget is used almost completely.
 Each player's rounds are averaged with its probability of a flip as weight. The weights also come from earlier rounds,
 so the weighted sum of errors has mean zero. Dividing by the sum of weights causes a bias that falls with the number of
 rounds, while the standard error falls with its square root.
+
+Scores also have shrunk values for ranking (see `corrections`). Decisions use the unbiased ones.
 """
 
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from headwise.errors import HeadwiseError
 from headwise.games import AccuracyGame, ProbabilityGame
 from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem, require_mean_game
+from headwise.methods.corrections import CORRECTIONS, Corrections, sum_corrections
 from headwise.methods.head_scores import UNDECIDED, make_scores
 from headwise.methods.marginals import flip_signs, star_weights
 from headwise.methods.sampling import capped_shares, most_drawn, systematic_sample
@@ -116,7 +119,7 @@ class StarRounds:
         self.method, self.problem, self.seed = method, problem, seed
         n = len(problem.players)
         self.flippable = np.arange(n) if flippable is None else flippable
-        self.slopes = Slopes.start(n)
+        self.slopes, self.corrections = Slopes.start(n), Corrections.start(n)
         self.blocks, self.units = 0, 0.0
         self._decided: tuple[Decision, ...] | None = None
         self._planned: int | None = None
@@ -163,6 +166,8 @@ class StarRounds:
         marginals, cost = self._flip(bases[stars], index[stars], players, weights[stars])
         sums = sum_flips(self.slopes, bases, gradients, stars, players, marginals)
         arrays = {**sums, **self._reduce(bases, limited, stars, odds, players, marginals)}
+        latest = limited if gradients is None else self.slopes.add(sums).limited(gradients)  # as in `sums`
+        arrays[CORRECTIONS] = sum_corrections(bases, latest, stars, odds, players, marginals[..., 0])
         return {**arrays, "units": np.array(units + cost.units)}, count
 
     def draw_bases(self, first_draw: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -173,7 +178,7 @@ class StarRounds:
 
     def absorb(self, arrays: Arrays) -> None:
         """Add the sums of a round."""
-        self.slopes = self.slopes.add(arrays)
+        self.slopes, self.corrections = self.slopes.add(arrays), self.corrections.add(arrays)
         blocks, chance = int(arrays["blocks"]), arrays["chance"]
         self.blocks, self.units = self.blocks + blocks, self.units + float(arrays["units"])
         self.weight, self.weight_squares = self.weight + chance * blocks, self.weight_squares + chance**2 * blocks
@@ -191,6 +196,7 @@ class StarRounds:
         return make_scores(
             self.problem, self.method, value[0], stderr[0], self.slopes.flips, self.decisions(), units, seed,
             self.method.error_rate if bounded else None, self.method.confidence if bounded else "none",
+            shrunk=self.corrections.shrunk(self.slopes),
         )  # fmt: skip
 
     def estimates(self) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from headwise.support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from headwise.scores.borrowing import shrink_to_mean
     from headwise.scores.head_scores import (
         FORMAT,
         VERSION,
@@ -19,10 +20,21 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "borrowing": ("shrink_to_mean",),
             "head_scores": (
                 "FORMAT", "VERSION", "Comparison", "HeadScores", "Provenance", "Stability", "number", "stability",
             ),
         },
     )  # fmt: skip
 
-__all__ = ["FORMAT", "VERSION", "Comparison", "HeadScores", "Provenance", "Stability", "number", "stability"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Comparison",
+    "HeadScores",
+    "Provenance",
+    "Stability",
+    "number",
+    "shrink_to_mean",
+    "stability",
+]

@@ -56,6 +56,7 @@ class Provenance:
         signed: Whether a value below 0 means that the player hurts.
         unbiased: Whether values are estimates of the estimand without bias.
         baseline: What replaces the output of a player that is off: `zero`, or `mean` (its mean output).
+        borrowed: The other languages that values and decisions depend on (see `shrink_to_mean`); empty for none.
     """
 
     method: str
@@ -74,6 +75,7 @@ class Provenance:
     signed: bool = True
     unbiased: bool = True
     baseline: str = "zero"
+    borrowed: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":
@@ -86,7 +88,7 @@ class Provenance:
                 raise ValueError(f"{name} = {data[name]!r}")
         if not math.isfinite(data.get("units", 0.0)):
             raise ValueError(f"units = {data['units']}")
-        return cls(**{"signed": fit, "unbiased": fit, **data})
+        return cls(**{"signed": fit, "unbiased": fit, **data, "borrowed": tuple(data.get("borrowed", ()))})
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,9 @@ class HeadScores:
         provenance: Where the scores come from.
         kind: Kind of the players: heads, feed-forward blocks or layers.
         members: The heads (blocks, layers) of each player; empty if every player is a single one.
+        shrunk: Biased values with smaller errors, which rankings use; empty if the method has none.
+            Decisions use the unbiased values.
+        shrunk_error: Standard errors of the shrunk values.
 
     Example:
         >>> scores = HeadScores(("encoder.0.0", "encoder.0.1"), (0.5, -0.25), (0.0625, 0.03125), (64, 64),
@@ -174,10 +179,14 @@ class HeadScores:
     provenance: Provenance
     kind: PlayerKind = "heads"
     members: tuple[tuple[str, ...], ...] = ()
+    shrunk: tuple[float, ...] = ()
+    shrunk_error: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.members and len(self.members) != len(self.players):
             raise HeadwiseError(f"members must have one entry per player, not {len(self.members)}")
+        if {len(self.shrunk), len(self.shrunk_error)} not in ({0}, {len(self.players)}):
+            raise HeadwiseError("shrunk and shrunk_error must have one entry per player, or none")
         sizes = {name: len(getattr(self, name)) for name in ("players", "value", "stderr", "count", "decision")}
         if len(set(sizes.values())) > 1:
             raise HeadwiseError(f"scores need one entry per player everywhere, found {sizes}")
@@ -192,9 +201,13 @@ class HeadScores:
         """The names of the players with the given decision."""
         return tuple(name for name, found in zip(self.players, self.decision, strict=True) if found == decision)
 
+    def ranking_values(self) -> NDArray[np.float64]:
+        """The values that rankings use, (players,): the shrunk ones if there are any."""
+        return np.array(self.shrunk or self.value, dtype=np.float64)
+
     def ranked(self) -> tuple[str, ...]:
-        """The names of the players that have a value, lowest value first."""
-        values = self.values()
+        """The names of the players that have a value, lowest first; by shrunk values if there are any."""
+        values = self.ranking_values()
         order = np.argsort(values, kind="stable")
         return tuple(self.players[place] for place in order if not math.isnan(values[place]))
 
@@ -247,12 +260,13 @@ class HeadScores:
 
     def __repr__(self) -> str:
         origin = self.provenance
-        of = f" of {origin.model}" if origin.model else ""
+        of = f"{self.kind} of {origin.model}" if origin.model else self.kind
         language = f", {origin.language}" if origin.language else ""
         likely = f"{len(likely_harmful(self))} likely harmful, " if tells_likely(self) else ""
+        borrowed = f", with strength borrowed from {len(origin.borrowed)} languages" if origin.borrowed else ""
         counts = {decision: len(self.decided(decision)) for decision in get_args(Decision)}
         return (
-            f"HeadScores({len(self.players)} {self.kind}{of}{language} by {origin.method}, {origin.estimand}: "
+            f"HeadScores({len(self.players)} {of}{language} by {origin.method}, {origin.estimand}{borrowed}: "
             f"{counts['harmful']} harmful, {likely}{counts['helpful']} helpful, {counts['undecided']} undecided)"
         )
 
@@ -338,6 +352,8 @@ class HeadScores:
                 self.players, self.value, self.stderr, self.count, self.decision, strict=True
             )
         ]
+        for row, shrunk, error in zip(rows, self.shrunk, self.shrunk_error, strict=False):
+            row |= {"shrunk": number(shrunk), "shrunk_error": number(error)}
         for row, members in zip(rows, self.members, strict=False):
             row["members"] = list(members)
         return {"players": self.kind, "provenance": dataclasses.asdict(self.provenance), "rows": rows}
@@ -357,6 +373,8 @@ class HeadScores:
             provenance=Provenance.from_dict(data["provenance"]),
             kind=data["players"],
             members=tuple(tuple(map(str, row["members"])) for row in rows if "members" in row),
+            shrunk=tuple(_read_number(row["shrunk"]) for row in rows if "shrunk" in row),
+            shrunk_error=tuple(_read_number(row["shrunk_error"]) for row in rows if "shrunk" in row),
         )
 
 

@@ -16,9 +16,12 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
     """The players that are likely harmful, with a limited expected share of harmless players among them.
 
     The decisions `harmful` hold simultaneously for all players and at every time, so they include only few of the
-    harmful players. This rule applies the Benjamini-Hochberg procedure to values and standard errors once. The share
-    holds for unbiased values from a fixed budget, such as those of `stars`. A player without a standard error is never
-    chosen.
+    harmful players. This rule uses values and standard errors from a fixed budget. A player without a standard error is
+    never chosen.
+
+    The Benjamini-Hochberg procedure is applied to the unbiased values, or to those of `shrink_to_mean`. Shrunk values
+    of a single language are for rankings only: their errors are known less well, so more than the stated share would
+    be harmless.
 
     Args:
         scores: The scores.
@@ -40,12 +43,12 @@ def likely_harmful(scores: "HeadScores", false_share: float = FALSE_SHARE) -> tu
 
 
 def tells_likely(scores: "HeadScores") -> bool:
-    """Whether `likely_harmful` applies: the values are signed and unbiased."""
-    return scores.provenance.signed and scores.provenance.unbiased
+    """Whether `likely_harmful` applies: the values are signed, and unbiased or those of `shrink_to_mean`."""
+    return scores.provenance.signed and (scores.provenance.unbiased or bool(scores.provenance.borrowed))
 
 
 def lowest_players(scores: "HeadScores", count: int) -> tuple[str, ...]:
-    """The players with the lowest values, whatever their decisions are.
+    """The players with the lowest values, whatever their decisions are; by shrunk values if there are any.
 
     Args:
         scores: The scores.

@@ -14,6 +14,8 @@ from headwise.support.extras import require
 
 #: Columns that are read back. The first column, `language`, repeats the metadata and is only for human readers.
 _COLUMNS = ("player", "value", "stderr", "count", "decision")
+#: Columns that tables with shrunk values have.
+_SHRUNK = ("shrunk", "shrunk_error")
 _KEY = b"headwise"
 
 
@@ -47,7 +49,10 @@ def save_table(scores: Sequence[HeadScores], path: str | os.PathLike[str]) -> No
         "count": [int(count) for each in scores for count in each.count],
         "decision": [decision for each in scores for decision in each.decision],
     }
-    types = (arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), arrow.int64(), arrow.string())
+    types = [arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), arrow.int64(), arrow.string()]
+    if all(each.shrunk for each in scores):
+        data |= {name: [float(value) for each in scores for value in getattr(each, name)] for name in _SHRUNK}
+        types += [arrow.float64()] * len(_SHRUNK)
     sets = [
         {"players": each.kind, "rows": len(each.players), "provenance": dataclasses.asdict(each.provenance)}
         for each in scores
@@ -78,7 +83,8 @@ def load_table(path: str | os.PathLike[str]) -> tuple[HeadScores, ...]:
     if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
         raise HeadwiseError(f"{path}: version {about.get('version')} of {about.get('format')}: this reads {VERSION}")
     try:
-        return _sets(table.select(_COLUMNS).to_pylist(), about["scores"])
+        columns = [*_COLUMNS, *(name for name in _SHRUNK if name in table.column_names)]
+        return _sets(table.select(columns).to_pylist(), about["scores"])
     except (arrow.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         raise HeadwiseError(f"{path}: not a complete table of scores: {error!r}") from None
 

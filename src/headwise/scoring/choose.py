@@ -10,7 +10,19 @@ from headwise.masks import HeadMask
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
 from headwise.scores.rules import tells_likely
-from headwise.scoring.run_folder import REFINED, SCORING, SOFT, load_scores, means_file, model_of, scored_folder
+from headwise.scoring.best_result import BestMask
+from headwise.scoring.run_folder import (
+    BEST,
+    REFINED,
+    SAFE,
+    SCORING,
+    SOFT,
+    load_scores,
+    means_file,
+    model_of,
+    scored_folder,
+)
+from headwise.scoring.safe import SafeMask
 from headwise.soft_masks import AnyMask, SoftMask, load_mask
 
 #: Rules without a number that choose heads from a run; the first is the default for every kind of run.
@@ -28,6 +40,14 @@ _NOTHING = {
     "count": ("--count 0 removes no head", "give a larger number"),
     "share": ("the given --share removes no head", "give a larger share"),
     "soft": ("all gates of the soft mask are 1", "learn gates on more examples, or with another --l1"),
+    "best": (
+        "no mask is likely enough to be better than none on the examples of the run",
+        "to remove heads all the same, use --likely, --refined, --count or --share",
+    ),
+    "safe": (
+        "no mask is certain enough to cost no language more than the margin",
+        "allow a larger --margin, score more examples, or prune for one --language",
+    ),
     "mask file": ("the mask removes no head", "give a mask with heads off"),
 }
 
@@ -38,7 +58,7 @@ class MaskChoice:
 
     Attributes:
         model: Name of the model.
-        rule: How heads are chosen: one of `RULES`, `count`, `share`, or `mask file`.
+        rule: How heads are chosen: one of `RULES`, `count`, `share`, `best`, `safe` or `mask file`.
         source: The file or folder that the choice comes from.
         mask: The mask, hard or soft; at least one head is off or has another gate than 1.
         means: The file with the mean outputs that replace the removed heads; None if nothing replaces them.
@@ -102,6 +122,25 @@ def choose_mask(
     made = _apply(scores[language], chosen, count, share)
     means = means_file(folder, language)
     return _checked(MaskChoice(name, chosen, scored_folder(folder) / "scores", made, means))
+
+
+def best_choice(folder: str | os.PathLike[str], best: BestMask) -> MaskChoice:
+    """The choice of the best mask of a run.
+
+    Raises:
+        HeadwiseError: No mask is the best choice, so no head would be removed.
+    """
+    source = scored_folder(folder) / BEST / f"{best.language}.json"
+    return _checked(MaskChoice(model_of(Path(folder)), "best", source, best.mask, means_file(folder, best.language)))
+
+
+def safe_choice(folder: str | os.PathLike[str], safe: SafeMask) -> MaskChoice:
+    """The choice of the mask for all languages of a run.
+
+    Raises:
+        HeadwiseError: No mask is safe, so no head would be removed.
+    """
+    return _checked(MaskChoice(model_of(Path(folder)), "safe", scored_folder(folder) / SAFE, safe.mask))
 
 
 def _apply(scores: HeadScores, rule: str, count: int | None, share: float | None) -> HeadMask:

@@ -10,6 +10,9 @@ again. This prediction is called the promise of the flip.
 4. Otherwise the step is undone and the width is halved. The promises of the flipped players are updated: after a
    single flip its true effect is known; after several flips, the promise is averaged with the gradient at the rejected
    mask.
+
+With `cross_fit`, promises come from one half of the examples, and a step must hold on the other half: it is kept if the
+value rises there by more than one standard error of the change.
 """
 
 from collections.abc import Callable
@@ -41,6 +44,7 @@ class RefinementPlan:
         width: Maximum number of players flipped at once, in the first step.
         examples: Maximum number of examples; if there are more, a random sample is drawn.
         seed: Seed of the sample.
+        cross_fit: Choose steps on one half of the examples, and keep those that hold on the other half.
 
     Raises:
         HeadwiseError: `rounds`, `width` or `examples` is not a whole number, or is too small.
@@ -50,6 +54,7 @@ class RefinementPlan:
     width: int = 8
     examples: int = 512
     seed: int = 0
+    cross_fit: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "width", "examples"):
@@ -63,7 +68,7 @@ class Step:
     Attributes:
         removed: Number of players that are off.
         value: The mean soft value of the examples under the mask.
-        kept: Whether the value is higher than that of the best mask before.
+        kept: Whether the value is higher than that of the best mask before (with `cross_fit`, by a standard error).
     """
 
     removed: int
@@ -89,7 +94,7 @@ class Measured:
     """The measurement of a mask.
 
     Attributes:
-        values: The soft value of each example, (examples,).
+        values: The soft value of each example, (examples,); with `cross_fit`, of those that steps must hold on.
         slopes: The gradient of the value with respect to each player's gate.
     """
 
@@ -141,14 +146,15 @@ def climb(search: Search, first: On, progress: StepProgress | None = None) -> St
         on = best.copy()
         on[chosen] ^= True
         found = yield from search.measure(on)
-        kept = found.value > reached.value
+        change = found.values - reached.values
+        kept = found.value > reached.value + (standard_error(change) if search.plan.cross_fit else 0.0)
         steps.append(Step(int((~on).sum()), found.value, kept))
         if kept:
             best, reached, width = on, found, min(2 * width, search.plan.width)
             promises = alone = _promises(found, on)
         else:
             width = max(width // 2, 1)
-            change, flipped = found.values - reached.values, on != best
+            flipped = on != best
             promises = learn(promises, _promises(found, on), flipped, change)
             alone = learn(alone, alone, flipped, change) if len(chosen) == 1 else alone
 

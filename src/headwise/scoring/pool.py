@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.errors import HeadwiseError
 from headwise.masks import HeadMask
 from headwise.methods import Method, Problem
 from headwise.runs import Journal
@@ -63,6 +64,38 @@ def pool_languages(
     )  # (groups, players)
     spread = ((without - without.mean(0)) ** 2).sum(0)
     return PooledScores(value, np.sqrt(spread * (groups - 1) / groups), groups - 1)
+
+
+def error_correlation(
+    scores: Mapping[str, HeadScores], method: Method, problems: Mapping[str, Problem], journal: Journal, seed: int = 0
+) -> float:
+    """The correlation of the errors of two languages, the mean over players and pairs, for `shrink_to_mean`.
+
+    It is above 0 if languages share their draws, because the same coalitions are valued on the same items. It is
+    estimated by the jackknife over groups of rounds.
+
+    Args:
+        scores: The scores of each language.
+        method: The method that made them.
+        problems: The problem of each language.
+        journal: The journal with its rounds, one stream per language.
+        seed: Seed of its random draws.
+
+    Raises:
+        HeadwiseError: There are fewer than 5 rounds.
+    """
+    groups = min(_GROUPS, *(journal.count(language) for language in scores))
+    if groups < _FEWEST:
+        raise HeadwiseError(f"errors of languages need at least {_FEWEST} rounds, not {groups}: raise the budget")
+    without = np.array(
+        [_leave_out(method, problems[language], journal, language, groups, seed) for language in scores]
+    )  # (languages, groups, players)
+    distance = without - without.mean(1, keepdims=True)
+    single = (distance**2).sum(1)  # (languages, players), proportional to variances
+    scale = single.mean(0)
+    crossed = ((distance.sum(0) ** 2).sum(0) - single.sum(0))[scale > 0] / scale[scale > 0]  # all ordered pairs
+    pairs = len(scores) * (len(scores) - 1)
+    return float(np.clip(crossed.mean() / pairs, 0, 1)) if len(crossed) else 0.0
 
 
 def pooled_mask(pooled: PooledScores, like: HeadScores) -> HeadMask:

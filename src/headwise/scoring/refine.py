@@ -196,29 +196,34 @@ class _Search:
         self.soft, self.hard = problem.engine(self.soft_game), problem.engine(self.hard_game)
         order = np.argsort(Draws(plan.seed, "refine").uniform(0, 1, len(problem.examples))[0])
         self.index = order[: plan.examples]
+        # The examples that promises come from, and those that values and accuracy come from.
+        self.choosing, self.holding = (self.index[::2], self.index[1::2]) if plan.cross_fit else (self.index,) * 2
         self.units = 0.0
 
     def measure(self, on: On) -> Steps[Measured]:
         """The soft value of a mask and its gradients."""
 
         def compute() -> dict[str, Array]:
-            found = self.soft.gradients(np.tile(on, (len(self.index), 1)), self.index)
+            found = self.soft.gradients(np.tile(on, (len(self.choosing), 1)), self.choosing)
             each = found.gradients.numpy().astype(np.float64)  # (examples, players)
-            return {"values": found.values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
+            values = found.values
+            if self.plan.cross_fit:
+                values = self.soft.values(np.tile(on, (len(self.holding), 1)), self.holding).values
+            return {"values": values.double().numpy(), "slopes": each.mean(0), "errors": standard_error(each)}
 
         kept = yield from self._kept(self.soft_game.name, on, compute)
-        self.units += 2 * len(self.index)
+        self.units += 2 * len(self.choosing) + (len(self.holding) if self.plan.cross_fit else 0)
         return Measured(kept["values"], Estimates(kept["slopes"], kept["errors"]))
 
     def hard_value(self, on: On) -> Steps[float]:
         """The accuracy under a mask."""
 
         def compute() -> dict[str, Array]:
-            found = self.hard.values(np.tile(on, (len(self.index), 1)), self.index)
+            found = self.hard.values(np.tile(on, (len(self.holding), 1)), self.holding)
             return {"value": found.values.double().mean().numpy()}
 
         kept = yield from self._kept(self.hard_game.name, on, compute)
-        self.units += len(self.index)
+        self.units += len(self.holding)
         return float(kept["value"])
 
     def _kept(self, game: str, on: On, compute: Callable[[], dict[str, Array]]) -> Steps[Mapping[str, Array]]:
@@ -228,7 +233,8 @@ class _Search:
         """
         if self.journal is None:
             return (yield compute)  # type: ignore[no-any-return]
-        about = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
+        about: tuple[object, ...] = (self.problem.players.names, on.tolist(), self.problem.data, self.index.tolist())
+        about += ("cross-fit",) if self.plan.cross_fit else ()
         stream = f"climb {self.problem.language} {game} {hash_json(about)}"
         for kept in self.journal.rounds(stream):
             return kept.arrays

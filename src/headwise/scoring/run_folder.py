@@ -16,6 +16,10 @@ REFINED = "refined"
 MEANS = "means"
 #: Subfolder of a run with its soft masks.
 SOFT = "soft"
+#: Subfolder of a run with the best masks.
+BEST = "best"
+#: File of a run with the mask for all languages.
+SAFE = "safe.json"
 #: Subfolder of a study with its scoring run.
 SCORING = "scoring"
 

@@ -13,12 +13,14 @@ from headwise.stats.ranks import (
     spearman,
     spearman_matrix,
 )
+from headwise.stats.shrinkage import Shrunk, shrink_to_zero
 
 __all__ = [
     "Correlation",
     "Decision",
     "EmpiricalBernstein",
     "PairedTest",
+    "Shrunk",
     "SignTest",
     "bh",
     "bootstrap_bands",
@@ -30,6 +32,7 @@ __all__ = [
     "jaccard",
     "paired_bootstrap",
     "permutation_p_value",
+    "shrink_to_zero",
     "sign_agreement",
     "spearman",
     "spearman_matrix",

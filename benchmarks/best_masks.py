@@ -1,0 +1,218 @@
+"""Test gains of `best_mask` against each single kind of mask, for each language and data set.
+
+For each language, heads are scored on dev, `best_mask` compares the kinds of masks by cross-fitting on dev, and the
+best mask and all kinds made from all dev examples are judged on test by the paired bootstrap. The last line has the
+mean gain of each kind, and the number of languages that are significantly better or worse (p < 0.05). Its reliability
+table compares the stated chance of a loss with the share of chosen masks that lost on test.
+
+Results are stored in `--out`, so the same command resumes after an interruption. The data folder (HEADWISE_DATA) is
+needed for `pud`, `xnli` and `massive`. With n dev examples and the budget B, a language costs at most about B units for
+scores, 4/3·B for scores of the folds, 5·B for soft masks, 90·n for refined masks and 7·n for measurements, plus 7 units
+for each test example: 96,000 units for B = 6,000, n = 512 and 1,000 test examples.
+
+    python -m benchmarks.best_masks [--quick] [--sets pud,xnli,massive,commands,phrasebook] [--out runs/best-masks]
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean
+from typing import cast
+
+from headwise import HeadMask, HeadwiseError
+from headwise.data.folders import default_folder
+from headwise.engine.evaluation import MaskJudge
+from headwise.files import write_json
+from headwise.scoring import BestMaskPlan, RefinementPlan, ScoringPlan, Setting, best_of_run, load_setting, run_scoring
+from headwise.scoring.best_run import masks_of_run
+from headwise.studies.judge import Judge
+from headwise.tasks.metrics import Metric
+
+#: Model, task and data of each set; None for the data folder.
+SETS: dict[str, tuple[str, str, str | None]] = {
+    "pud": ("e5-small-pos", "pos", None),
+    "xnli": ("e5-small-nli", "nli", None),
+    "massive": ("e5-small-intents", "intents", None),
+    "commands": ("e5-small-intents", "intents", "commands"),
+    "phrasebook": ("e5-small-pos", "pos", "phrasebook"),
+}
+#: Bounds of the groups of the reliability table.
+GROUPS = ((0.0, 0.01), (0.01, 0.05), (0.05, 0.1), (0.1, 0.2))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The gain of a mask on test.
+
+    Attributes:
+        gain: The difference from no mask, in points.
+        low: Lower end of its 95% interval.
+        high: Upper end.
+        p_value: Two-sided p-value of the paired bootstrap.
+        removed: Number of heads that are off.
+    """
+
+    gain: float
+    low: float
+    high: float
+    p_value: float
+    removed: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of one language of a set.
+
+    Attributes:
+        name: Name of the set.
+        language: The language.
+        base: The metric on test without a mask, in percent.
+        chosen: The kind that `best_mask` chose.
+        stated: The expected gain on dev, the ends of its interval, and the chance of a loss.
+        units: Cost of the comparison.
+        gains: The test gains of `best` and of every kind.
+    """
+
+    name: str
+    language: str
+    base: float
+    chosen: str
+    stated: tuple[float, float, float, float]
+    units: float
+    gains: dict[str, Gain]
+
+    @classmethod
+    def load(cls, file: Path) -> "Row":
+        """Read a row from its file."""
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**{**found, "gains": {kind: Gain(**each) for kind, each in found["gains"].items()}})
+
+
+def judge_language(setting: Setting, run: Path, name: str, language: str, plan: BestMaskPlan, most: int | None) -> Row:
+    """Compare masks on dev, and judge all of them on test."""
+    best = best_of_run(run, language, plan, setting=setting)
+    masks = {"best": best.mask, **masks_of_run(run, language, plan, setting)}
+    examples = setting.examples([language], "test", most).examples[language]
+    judging = MaskJudge(setting.model, setting.heads, setting.task, examples, setting.tokenizer, language)
+    base, *measured = judging.measure([HeadMask.full(setting.heads), *masks.values()]).statistics
+    judge, gains = Judge(cast(Metric, judging.metric), 10_000), {}
+    for (kind, mask), each in zip(masks.items(), measured, strict=True):
+        test = judge.compare(base, each)
+        gains[kind] = Gain(test.difference, test.low, test.high, test.p_value, len(mask.off))
+    stated = (best.gain, best.low, best.high, best.chance_of_loss)
+    return Row(name, language, judge.value(base), best.chosen, stated, best.units, gains)
+
+
+def reliability(rows: Sequence[Row]) -> list[dict[str, float]]:
+    """For groups of chosen masks with a similar stated chance of a loss: the mean of it, and the share that lost.
+
+    Example:
+        >>> gains = {"best": Gain(-0.5, -1, 0, 0.1, 3)}
+        >>> row = Row("pud", "zh", 70.0, "likely", (0.5, -1.0, 2.0, 0.15), 9.0, gains)
+        >>> reliability([row])
+        [{'from': 0.1, 'to': 0.2, 'masks': 1, 'stated': 0.15, 'lost': 1.0}]
+    """
+    found = []
+    for low, high in GROUPS:
+        group = [row for row in rows if row.chosen != "none" and (low or -1) < row.stated[3] <= high]
+        if group:
+            stated, lost = mean(row.stated[3] for row in group), mean(row.gains["best"].gain < 0 for row in group)
+            about = {"from": low, "to": high, "masks": len(group)}
+            found.append({**about, "stated": round(stated, 4), "lost": round(float(lost), 4)})
+    return found
+
+
+def summary(rows: Sequence[Row]) -> dict[str, object]:
+    """For each set and all of them: the mean gain of each kind, and the numbers of better and worse languages."""
+    found: dict[str, object] = {}
+    for name in dict.fromkeys([*(row.name for row in rows), "all"]):
+        chosen = [row for row in rows if name in (row.name, "all")]
+        kinds = dict.fromkeys(kind for row in chosen for kind in row.gains)
+        found[name] = {kind: _of_kind([row.gains[kind] for row in chosen if kind in row.gains]) for kind in kinds}
+    kept = [row for row in rows if row.chosen != "none"]
+    inside = [row.stated[1] <= row.gains["best"].gain <= row.stated[2] for row in kept]
+    return {
+        **found,
+        "chosen": {kind: sum(row.chosen == kind for row in rows) for kind in sorted({row.chosen for row in rows})},
+        "inside_interval": round(mean(inside), 3) if inside else None,
+        "reliability": reliability(rows),
+    }
+
+
+def _of_kind(gains: Sequence[Gain]) -> dict[str, float]:
+    better, worse = (sum(sign * each.gain > 0 and each.p_value < 0.05 for each in gains) for sign in (1, -1))
+    return {"gain": round(mean(each.gain for each in gains), 3), "better": better, "worse": worse, "of": len(gains)}
+
+
+def rows_of_set(name: str, options: argparse.Namespace) -> Iterable[Row]:
+    """The rows of a set; those that have a file are read from it."""
+    model, task, data = SETS[name]
+    source = data or default_folder()
+    if source is None:
+        raise HeadwiseError(f"{name}: set HEADWISE_DATA to the data folder, or use --sets commands,phrasebook")
+    setting = load_setting(model, task, str(source))
+    codes = setting.codes(options.languages if options.languages == "all" else options.languages.split(","))
+    run, rounds = options.out / name, 3 if options.quick else 12
+    plan = BestMaskPlan(options.kinds.split(",") if options.kinds else BestMaskPlan().kinds,
+                        refine=RefinementPlan(rounds, cross_fit=True))  # fmt: skip
+    scoring = ScoringPlan(
+        model, task, str(source), ",".join(codes), budget=options.budget, limit=options.limit, seed=options.seed
+    )
+    if not all((run / "rows" / f"{language}.json").exists() for language in codes):
+        run_scoring(scoring, run / "scores", setting=setting)
+    for language in codes:
+        file = run / "rows" / f"{language}.json"
+        if not file.exists():
+            row = judge_language(setting, run / "scores", name, language, plan, options.limit_test)
+            write_json(file, asdict(row))
+        yield Row.load(file)
+
+
+def parse() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--quick", action="store_true", help="two languages of the phrasebook, few units, no soft masks"
+    )
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--languages", default="all", help="codes separated by commas, or 'all'")
+    parser.add_argument("--kinds", default="", help="kinds of masks separated by commas (default: all)")
+    parser.add_argument("--budget", type=float, default=6000, help="maximum number of units of a language's scores")
+    parser.add_argument("--limit", type=int, default=512, help="maximum number of dev examples of a language")
+    parser.add_argument("--limit-test", type=int, help="maximum number of test examples of a language")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="run folder (default: runs/best-masks, or runs/best-masks-quick)")
+    options = parser.parse_args()
+    options.out = options.out or Path("runs/best-masks-quick" if options.quick else "runs/best-masks")
+    if options.quick:
+        options.sets, options.languages, options.budget = "phrasebook", "tr,zh", 900
+        options.kinds = options.kinds or "likely,lowest,refined,pooled"
+        options.limit, options.limit_test = 24, 24
+    if unknown := [name for name in options.sets.split(",") if name not in SETS]:
+        parser.error(f"--sets: {unknown[0]} does not exist, choose from {', '.join(SETS)}")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    rows: list[Row] = []
+    for name in options.sets.split(","):
+        for row in rows_of_set(name, options):
+            rows.append(row)
+            gains = ", ".join(f"{kind} {each.gain:+.2f}" for kind, each in row.gains.items())
+            gain, low, high, loss = row.stated
+            print(
+                f"{name} {row.language}: {row.base:.2f}, chosen {row.chosen}, expected {gain:+.2f} ({low:+.2f} to "
+                f"{high:+.2f}), chance of a loss {loss:.1%}; test: {gains}; {row.units:,.0f} units",
+                flush=True,
+            )
+    print(json.dumps(summary(rows)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HeadwiseError as error:
+        raise SystemExit(str(error)) from None
