@@ -97,8 +97,7 @@ class AttentionView:
 
     def page(self) -> str:
         """The view as an HTML page."""
-        style = f"{_file('view.css')}{_file('drawing.css')}"
-        script = page_script(_file("drawing.js"), _file("view.js"))
+        style, script = page_sources()
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
             f'<meta http-equiv="Content-Security-Policy" content="{page_policy(style, script)}"/>\n'
@@ -337,6 +336,11 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+def page_sources() -> tuple[str, str]:
+    """The style sheet and the script of the page of every view."""
+    return f"{_file('view.css')}{_file('drawing.css')}", page_script(_file("drawing.js"), _file("view.js"))
 
 
 def _file(name: str) -> str:
