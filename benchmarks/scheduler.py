@@ -193,7 +193,6 @@ def measure_service(rows: int) -> tuple[Service, dict[str, float]]:
         found.append(engine.compute(job))
         times.append(time.process_time())
     seconds = tuple(np.diff(times).tolist())
-    start = time.process_time()
     skeleton, arrays = ship_model(problem.model)
     weights = float(sum(array.nbytes for array in arrays) + len(skeleton))
     figures = {
@@ -204,7 +203,6 @@ def measure_service(rows: int) -> tuple[Service, dict[str, float]]:
         "bytes_answered_per_row": sum(len(pickle.dumps(each, protocol=5)) for each in found) / rows,
         "bytes_of_examples": float(len(pickle.dumps(_parts(problem), protocol=5))),
         "bytes_of_model": weights,
-        "seconds_to_ship_a_gigabyte": (time.process_time() - start) / weights * 1e9,
     }
     return Service("e5-small, one CPU core", seconds, 2048, weights, measured=True), figures
 
