@@ -16,6 +16,7 @@ from headwise.games import AccuracyGame, Answers, LikelihoodGame, ProbabilityGam
 from headwise.methods import METHODS, Budget, find_method, method_class, run_method
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.metrics import Accuracy, EntityF1
+from headwise.tuning import TrainingSet, TuningSettings, train_encoded
 from tests.engine.worlds import make_engine, make_examples, plain_values, random_rows
 from tests.families import BY_NAME
 from tests.methods.worlds import tiny_problem
@@ -107,6 +108,8 @@ def test_a_token_that_the_model_does_not_have_is_an_error() -> None:
     wrong = ExampleSet(engine.examples.task, (Encoded((5, 50), (0, 1), (0, 1)),), 0)
     with pytest.raises(HeadwiseError, match="has a token 50, but the model has 50 tokens from 0: use its tokenizer"):
         LocalEngine(engine.model, None, LikelihoodGame(), wrong)
+    with pytest.raises(HeadwiseError, match="has a token 50, but the model has 50 tokens"):
+        train_encoded(engine.model, TrainingSet(wrong.encoded, engine.examples), TuningSettings(epochs=1))
 
 
 @pytest.mark.parametrize("method", METHODS)

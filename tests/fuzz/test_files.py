@@ -80,8 +80,8 @@ def load_scores(folder: Path) -> None:
     scores = HeadScores.load(folder / "run/scores/en.json")
     shown(scores)
     scores.compare(scores)
-    for choice in ({"rule": "harmful"}, {"count": 1}):
-        scores.mask(**choice)  # type: ignore[arg-type]
+    scores.mask("harmful")
+    scores.mask(count=1)
 
 
 def load_soft(folder: Path) -> None:
