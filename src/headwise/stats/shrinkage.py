@@ -97,17 +97,17 @@ def _fit(likelihood: Array, null: Array) -> Array:
     """The weights of the components by expectation-maximisation, (components,)."""
     logs = np.concatenate([likelihood, null[None]])
     effects = np.exp(logs - logs.max(1, keepdims=True))  # (effects + 1, components)
-    weight = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    weight: Array = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(_STEPS):
-        found = weight * ((1 / (effects @ weight)) @ effects) / len(effects)
-        found = found.clip(1e-12) / found.clip(1e-12).sum()
-        if np.abs(found - weight).max() < _CHANGE:
-            return found
-        weight = found
+        found = (weight * ((1 / (effects @ weight)) @ effects)).clip(1e-12)
+        change = np.abs(found / found.sum() - weight).max()
+        weight = np.asarray(found / found.sum())
+        if change < _CHANGE:
+            break
     return weight
 
 
 def _normalised(logs: Array) -> Array:
     """Probabilities proportional to the exponentials of each row."""
     found: Array = np.exp(logs - logs.max(1, keepdims=True))
-    return found / found.sum(1, keepdims=True)
+    return np.asarray(found / found.sum(1, keepdims=True))
