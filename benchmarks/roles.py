@@ -76,7 +76,7 @@ def run_part(part: str, count: int) -> dict[str, Any]:
     elif part == "roles":
         measure = RolePass(model, find_heads(model), corpus)
         while not measure.done:
-            measure.absorb(measure.draw())
+            measure.absorb(measure.measure(measure.sums.count))
     else:
         engine = LocalEngine(model, find_heads(model), ProbabilityGame(), corpus.examples)
         engine.run(np.arange(len(corpus.examples)), lambda _batch: nullcontext())

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from headwise import HeadwiseError
 from headwise.engine import ExampleSet, LocalEngine
 from headwise.engine.cluster import Cluster, ClusterSettings
-from headwise.engine.local import NotFiniteError, PackAnswer, PackJob
+from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob
 from headwise.games import AccuracyGame, Answers, LikelihoodGame, ProbabilityGame
 from headwise.methods import METHODS, Budget, find_method, method_class, run_method
 from headwise.tasks.encoding import Encoded

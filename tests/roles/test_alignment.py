@@ -188,7 +188,7 @@ def test_intervals_are_those_of_the_bootstrap_over_sentences() -> None:
             words=corpus.words[number : number + 1], sentences=(None,), pairs=corpus.pairs[number : number + 1],
         )  # fmt: skip
         alone = RolePass(model, find_heads(model), one)
-        alone.absorb(alone.draw())
+        alone.absorb(alone.measure(0))
         each.append([alone.sums.sums["s"][head, place], alone.sums.sums["n"][head, place]])
     drawn = bootstrap_interval(np.array(each), lambda totals: totals[..., 0] / totals[..., 1], 4000)
     np.testing.assert_allclose((low[head, place], high[head, place]), drawn, atol=0.02)

@@ -17,6 +17,7 @@ from headwise.runs.config import read_config
 from headwise.scoring import BestMask, BestMaskPlan, RefinementPlan, ScoringPlan, best_of_run, refine_mask, run_scoring
 from headwise.scoring.best_result import Candidate
 from headwise.scoring.folds import Folds, fold_numbers
+from headwise.support.steps import run_steps
 from tests.cli.running import run
 from tests.scoring.planted import save_planted
 
@@ -149,7 +150,7 @@ def test_a_refinement_step_must_hold_on_examples_of_its_own(world: ScoringPlan) 
     search = _Search(problem, plan, None)
     assert not set(search.choosing.tolist()) & set(search.holding.tolist())
     assert len(search.choosing) + len(search.holding) == len(problem.examples)
-    measured = search.measure(np.ones(len(problem.players), dtype=bool))
+    measured = run_steps(search.measure(np.ones(len(problem.players), dtype=bool)))
     expected = problem.engine().values(np.ones((24, len(problem.players)), dtype=bool), search.holding).values
     assert measured.values == pytest.approx(expected.double().numpy())
     slopes = problem.engine().gradients(np.ones((24, len(problem.players)), dtype=bool), search.choosing).gradients

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from headwise.engine.base import Values
 from headwise.engine.cost import EngineCost
-from headwise.engine.local import LocalEngine, PackJob
+from headwise.engine.jobs import PackJob
+from headwise.engine.local import LocalEngine
 from headwise.engine.players import depths_of
 from headwise.errors import HeadwiseError
 from headwise.games.generation import GenerationGame
