@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
 from headwise.cli.commands import app

@@ -98,7 +98,8 @@ def test_a_model_that_was_tuned_here_is_only_measured(setting: Setting, tmp_path
         grid.tuned_setting(tuning)
         found = grid.measure([Cell("sw", "test", tuning=tuning)])
         assert cluster.tasks == 0
-    assert np.array_equal(*(next(iter(each.values())) for each in (found, expected)))
+    one, other = (next(iter(each.values())) for each in (found, expected))
+    assert np.array_equal(one, other)
 
 
 def test_a_cell_that_needs_more_than_the_cluster_has_is_named() -> None:

@@ -59,6 +59,10 @@ class RolePass:
         """Whether every example was read."""
         return self.sums.count >= len(self.corpus.examples)
 
+    def draw(self) -> dict[str, NDArray[Any]]:
+        """The sums of the next round of examples."""
+        return self.measure(self.sums.count)
+
     def measure(self, first: int) -> dict[str, NDArray[Any]]:
         """The sums of the round of examples that begins with a given one; the state does not change."""
         index = np.arange(first, min(first + ROUND, len(self.corpus.examples)))
