@@ -147,7 +147,8 @@ def climb(search: Search, first: On, progress: StepProgress | None = None) -> St
         on[chosen] ^= True
         found = yield from search.measure(on)
         change = found.values - reached.values
-        kept = found.value > reached.value + (standard_error(change) if search.plan.cross_fit else 0.0)
+        needed = float(standard_error(change)) if search.plan.cross_fit else 0.0
+        kept = found.value > reached.value + needed
         steps.append(Step(int((~on).sum()), found.value, kept))
         if kept:
             best, reached, width = on, found, min(2 * width, search.plan.width)
