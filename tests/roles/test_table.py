@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from headwise import HeadwiseError
-from headwise.roles.table import Column, HeadRoles, LanguageRoles
+from headwise.roles.statistics.base import Column
+from headwise.roles.table import HeadRoles, LanguageRoles
 
 
 @pytest.fixture
