@@ -27,6 +27,7 @@ from headwise.engine.evaluation import MaskJudge
 from headwise.files import write_json
 from headwise.scoring import BestMaskPlan, RefinementPlan, ScoringPlan, Setting, best_of_run, load_setting, run_scoring
 from headwise.scoring.best_run import masks_of_run
+from headwise.soft_masks import AnyMask
 from headwise.studies.judge import Judge
 from headwise.tasks.metrics import Metric
 
@@ -93,7 +94,8 @@ class Row:
 def judge_language(setting: Setting, run: Path, name: str, language: str, plan: BestMaskPlan, most: int | None) -> Row:
     """Compare masks on dev, and judge all of them on test."""
     best = best_of_run(run, language, plan, setting=setting)
-    masks = {"best": best.mask, **masks_of_run(run, language, plan, setting)}
+    kinds = masks_of_run(run, language, plan, setting)
+    masks: dict[str, AnyMask] = {"best": best.mask, **{str(kind): mask for kind, mask in kinds.items()}}
     examples = setting.examples([language], "test", most).examples[language]
     judging = MaskJudge(setting.model, setting.heads, setting.task, examples, setting.tokenizer, language)
     base, *measured = judging.measure([HeadMask.full(setting.heads), *masks.values()]).statistics

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise import HeadScores, HeadwiseError, Provenance, shrink_to_mean
+from headwise.methods.head_scores import UNDECIDED
 
 Array = NDArray[np.float64]
 LANGUAGES, HEADS, GAMES = ("ar", "de", "fr", "sw", "tr", "zh"), 48, 200
@@ -16,7 +17,7 @@ def scores_of(value: Array, error: Array) -> HeadScores:
     n = len(value)
     names = tuple(f"encoder.{place // 12}.{place % 12}" for place in range(n))
     return HeadScores(
-        names, tuple(value.tolist()), tuple(error.tolist()), (9,) * n, ("undecided",) * n, Provenance("stars", "full")
+        names, tuple(value.tolist()), tuple(error.tolist()), (9,) * n, UNDECIDED * n, Provenance("stars", "full")
     )
 
 

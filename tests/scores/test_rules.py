@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
+from headwise.methods.head_scores import UNDECIDED
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
 from headwise.heads import PlayerKind
@@ -173,7 +174,7 @@ def shrunk_scores(shrunk: tuple[float, ...], error: tuple[float, ...]) -> HeadSc
     names = tuple(f"encoder.0.{place}" for place in range(n))
     value = tuple(-each for each in shrunk)
     return HeadScores(
-        names, value, (0.1,) * n, (9,) * n, ("undecided",) * n, Provenance("stars", "full"), shrunk=shrunk,
+        names, value, (0.1,) * n, (9,) * n, UNDECIDED * n, Provenance("stars", "full"), shrunk=shrunk,
         shrunk_error=error,
     )  # fmt: skip
 

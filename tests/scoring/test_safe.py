@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import headwise as hw
 from headwise import HeadScores, HeadwiseError, Provenance
+from headwise.methods.head_scores import UNDECIDED
 from headwise.scoring import SafeMask, ScoringPlan, run_scoring, safe_mask_of_run
 from headwise.scoring.safe import mask_path
 from headwise.stats.simultaneous import count_safe
@@ -25,7 +26,7 @@ def scores_of(value: Array, error: Array) -> HeadScores:
     n = len(value)
     names = tuple(f"encoder.{place // 12}.{place % 12}" for place in range(n))
     plain = tuple(value.tolist())
-    return HeadScores(names, plain, tuple(error.tolist()), (9,) * n, ("undecided",) * n, Provenance("stars", "full"))
+    return HeadScores(names, plain, tuple(error.tolist()), (9,) * n, UNDECIDED * n, Provenance("stars", "full"))
 
 
 @pytest.fixture(scope="module")

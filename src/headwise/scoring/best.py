@@ -7,7 +7,7 @@ a kind is the difference from the whole model over all examples. The best kind i
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class BestMaskPlan:
     refine: RefinementPlan = field(default_factory=lambda: RefinementPlan(cross_fit=True))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kinds", (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds))
+        given: Any = self.kinds
+        object.__setattr__(self, "kinds", (given,) if isinstance(given, str) else tuple(given))
         if unknown := [each for each in self.kinds if each not in get_args(Kind)]:
             raise FieldError("kinds", f"must be some of {', '.join(get_args(Kind))}, not {unknown[0]!r}")
         if not self.kinds:

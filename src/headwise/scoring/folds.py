@@ -132,7 +132,7 @@ class Folds:
         gates = mask.gates if isinstance(mask, SoftMask) else mask.on
 
         def compute() -> dict[str, Array]:
-            found = self.judge.measure([mask], [index])
+            found = self.judge.measure([mask], [index.tolist()])
             return {"statistics": found.statistics[0], "units": np.array(found.cost.units)}
 
         about = hash_json((mask.kind, list(gates), self.whole.data, index.tolist()))
