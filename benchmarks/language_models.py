@@ -108,8 +108,8 @@ def likelihoods(world: World, rounds: int) -> dict[str, Any]:
     else:
         print("lm-eval is not installed, so it is not compared: pip install 'headwise[lm-eval]'")
     found = {name: np.array(call()) for name, call in calls.items()}
-    for name, each in found.items():
-        off = float(np.abs(each - found["plain loop"]).max())
+    for name, values in found.items():
+        off = float(np.abs(values - found["plain loop"]).max())
         if off > 1e-2:
             raise SystemExit(f"{name} differs from the plain loop by {off:.4f} nats")
     seconds = interleave(calls, rounds)

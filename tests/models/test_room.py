@@ -8,7 +8,7 @@ import torch
 
 from headwise import HeadwiseError
 from headwise.models import load_model, room
-from headwise.models.loading import build_skeleton
+from headwise.models.sources import build_skeleton
 from tests.families import BY_NAME
 
 

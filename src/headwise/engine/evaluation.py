@@ -109,11 +109,11 @@ def measure(
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
     signatures = {}
     if wrong_language:
-        asked, prompts = language, examples
+        wanted, prompts = language, examples
         if task.name == ANSWER_LANGUAGE:
-            asked, prompts = asked_language(language), prompts_of(examples)
-        measured = (*measured, evaluate_answers(model, prompts, tokenizer, asked))
-        signatures = {measured[-1].metric: WrongLanguage(asked).signature}
+            wanted, prompts = asked_language(language), prompts_of(examples)
+        measured = (*measured, evaluate_answers(model, prompts, tokenizer, wanted))
+        signatures = {measured[-1].metric: WrongLanguage(wanted).signature}
     if progress is not None:
         progress(len(examples))
     return Measurement(measured, signatures)
