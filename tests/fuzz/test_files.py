@@ -6,12 +6,12 @@ import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import save
@@ -37,6 +37,8 @@ from tests.families import BY_NAME
 from tests.fuzz.mutation import TOKENS, VALUES, changed_bytes, changed_data, changed_json
 from tests.fuzz.running import fuzz
 from tests.scoring.world import Dawdler, save_data, save_model
+
+yaml: Any = import_module("yaml")  # untyped
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from headwise import HeadMap, HeadScores, HeadwiseError, Provenance, find_heads
-from headwise.methods.head_scores import UNDECIDED
 from headwise.engine import kv_groups
 from headwise.errors import MaskMismatchError
 from headwise.heads import PlayerKind
+from headwise.methods.head_scores import UNDECIDED
 from headwise.scores.rules import tells_likely
 from headwise.stats import Decision
 from tests.families import BY_NAME

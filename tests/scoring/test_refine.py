@@ -1,7 +1,7 @@
 """Refining the masks of a model: nothing is measured twice, and what is chosen is what was measured."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -152,4 +152,4 @@ def test_a_refined_mask_goes_when_the_mask_that_it_was_made_from_does(world: Pat
 @pytest.mark.parametrize("number", [0, -1, 2.5, True])
 def test_numbers_that_make_no_plan_are_named(field: str, number: object) -> None:
     with pytest.raises(HeadwiseError, match=f"{field}: a whole number of at least 1"):
-        RefinementPlan(**{field: cast(int, number)})
+        RefinementPlan(**{field: cast(Any, number)})

@@ -17,6 +17,7 @@ from headwise.data.examples import (
     TranslationExample,
     WordExample,
 )
+from headwise.methods.head_scores import UNDECIDED
 from headwise.models import load_model, load_tokenizer
 from headwise.report import ComparedRun
 from headwise.runs import open_run
@@ -38,7 +39,7 @@ def run(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for language in LANGUAGES:
             n, origin = len(players), Provenance("stars", "full", language=language, fingerprint=heads.fingerprint)
             value = tuple(rng.normal(size=n).tolist())
-            scores = HeadScores(players, value, (0.1,) * n, (9,) * n, ("undecided",) * n, origin)
+            scores = HeadScores(players, value, (0.1,) * n, (9,) * n, UNDECIDED * n, origin)
             scores.save(folder / "scores" / f"{language}.json")
     return folder
 

@@ -53,14 +53,15 @@ class _Run:
 
     def gains(self, kind: FigureKind) -> tuple[Sequence[MaskGains], str]:
         """The gains and the metric of a targeted study."""
-        if not isinstance(self.study, HasGains):
+        study: object = self.study
+        if not isinstance(study, HasGains):
             raise self.missing(kind, "a targeted study")
-        return self.study.mask_gains(), self.study.metric
+        return study.mask_gains(), study.metric
 
     def curves(self, kind: FigureKind) -> CurvePlot:
         """The first plot of curves of a study."""
-        plots = cast(PlottedStudy, self.study).plots() if isinstance(self.study, PlottedStudy) else ()
-        for plot in plots:
+        study: object = self.study
+        for plot in study.plots() if isinstance(study, PlottedStudy) else ():
             if isinstance(plot, CurvePlot):
                 return plot
         raise self.missing(kind, "an iterative study or one that tunes")
