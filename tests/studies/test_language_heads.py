@@ -4,7 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from headwise.models import load_model, load_tokenizer
 from headwise.scoring import ScoringPlan
 from headwise.studies import LanguageHeadsPlan, TunedStudy, find_plan, load_study, report_of, run_study, save_plots
 from headwise.studies.grid import Grid
+from headwise.studies.plots import CurvePlot
+from headwise.studies.tables import Figure
 from headwise.tasks.causal import measure_texts
 from tests.cli.running import run
 from tests.studies.languages import HARMFUL, HELPFUL, HURT, LANGUAGES, REPAIRED, save_language_world, texts
@@ -91,13 +93,14 @@ def test_steering_measures_every_scale(study: TunedStudy) -> None:
     [table] = [table for table in study.tables() if table.name == "steering"]
     own = {row[0]: row[2:] for row in table.rows if row[1] == "own"}
     assert table.columns[2:] == ("x 0", "x 0.5", "x 1", "x 2")
-    off, half, same, double = (each.value for each in own[REPAIRED])
+    off, half, same, double = (cast(Figure, each).value for each in own[REPAIRED])
     assert same == 0
     assert off < half < same
     assert double < same
     without = rows_of(study, "without-stars")[REPAIRED][1 + LANGUAGES.index(REPAIRED)]
     assert off == without.value
     [plot] = study.plots()
+    assert isinstance(plot, CurvePlot)
     assert {curve.language for curve in plot.curves} == set(LANGUAGES)
     assert plot.curves[0].removed == (0, 50, 100, 200)
 

@@ -109,7 +109,7 @@ class LanguageHeadsPlan:
             require_whole("limit_test", self.limit_test)
         if unknown := set(self.rankings) - set(RANKINGS):
             raise FieldError("rankings", f"some of {', '.join(RANKINGS)}, not {min(unknown)!r}")
-        scales = list(self.scales)
+        scales: list[Any] = list(self.scales)
         if any(isinstance(each, str) or each < 0 for each in scales) or scales != sorted(set(scales)):
             raise FieldError("scales", f"ascending numbers of at least 0, not {scales}")
         _check_scoring(self.scoring)

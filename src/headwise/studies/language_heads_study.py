@@ -280,7 +280,7 @@ def steering_table(effects: Effects) -> StudyTable:
 def cost_table(found: Found, effects: Effects) -> StudyTable:
     """Units and minutes of every step."""
     steps = [*next(iter(found.units.values()))]
-    rows = []
+    rows: list[tuple[TableCell, ...]] = []
     for code in effects.languages:
         tested, seconds = effects.testing[code]
         total = sum(found.seconds[code].values()) + seconds
