@@ -71,6 +71,8 @@ def compare(bench: Bench, problem: Problem, judge: MaskJudge, seed: int) -> list
     method = L0(learning_rate=0.2, batch=16, epochs=options.epochs)
     out = Path(options.out) / "paths" / f"{language}-{seed}"
     points = l0_path(problem, options.lams, judge, method, seed=seed, out=out)
+    for place, point in enumerate(points):
+        point.mask.save(Path(options.out) / "masks" / f"{language}-{seed}" / f"{place}.json")
     off = [len(point.mask.off) for point in points]
     masks = {"l0": [[point.mask for point in points]], **rival_masks(bench, problem, seed, off)}
     values = {name: measure(bench, judge, each) for name, each in masks.items()}

@@ -1,4 +1,4 @@
-"""The tables and plots of `docs/results/roles.md`: roles of real models, one part after the other.
+"""The tables and plots of `docs/results/roles-tables.md`: roles of real models, one part after the other.
 
 Parts (`--only` chooses some):
 
@@ -36,9 +36,10 @@ from headwise.scoring.run_folder import load_scores
 PUD = "ar,cs,de,en,es,fr,hi,id,it,ja,ko,pl,pt,ru,sv,tr,zh"
 PUD_PAIRS = "en-ar,en-de,en-es,en-fr,en-hi,en-ja,en-ru,en-tr,en-zh"
 PHRASEBOOK_PAIRS = "en-ar,en-de,en-es,en-fr,en-hi,en-ja,en-ko,en-ru,en-sw,en-th,en-tr,en-vi,en-zh"
-INTRODUCTION = """# What heads do
+INTRODUCTION = """# Tables of what heads do
 
-Made by `python -m benchmarks.roles_tables`; see [What heads do](../roles.md) for the statistics and thresholds.
+Made by `python -m benchmarks.roles_tables`. See [the summary](roles.md), and [What heads do](../roles.md) for the
+statistics and thresholds.
 """
 
 
@@ -106,7 +107,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="maximum number of sentences per language")
     parser.add_argument("--split", default="dev", help="part of the data: dev, test or all")
     parser.add_argument("--runs", type=Path, default=Path("runs", "roles-tables"), help="folder of the run folders")
-    parser.add_argument("--page", type=Path, default=Path("docs", "results", "roles.md"), help="the page")
+    parser.add_argument("--page", type=Path, default=Path("docs", "results", "roles-tables.md"), help="the page")
     for name in ("scores", "mean-scores", "masks"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="PART=FOLDER", help=f"{name} of a part")
     options = parser.parse_args()

@@ -79,12 +79,15 @@ def test_mistakes_are_one_sentence(
 def test_ctrl_c_ends_the_program_cleanly(world: tuple[Path, Path], tmp_path: Path) -> None:
     model, data = world
     command = [sys.executable, "-m", "headwise", "explore", str(model), "--task", "pos", "--data", str(data)]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env={**os.environ})
+    started = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env={**os.environ},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs of a shell may ignore it
+    )  # fmt: skip
     assert started.stderr is not None
     for line in started.stderr:
         if "Ctrl-C" in line:
             break
     started.send_signal(signal.SIGINT)
-    rest = started.stderr.read()
-    assert started.wait(60) == 0
+    _, rest = started.communicate(timeout=60)
+    assert started.returncode == 0
     assert rest == "headwise: the explorer has ended\n"

@@ -170,7 +170,7 @@ def test_what_cannot_be_pruned_is_named(
     assert run(monkeypatch, *prune, "--language", "fi", "--soft") == 1
     assert "has no soft mask for --language fi: it has en, sw: run headwise gates first" in capsys.readouterr().err
     assert run(monkeypatch, *prune, "--language", "sw", "--soft", "--refined") == 1
-    assert "--likely, --harmful, --refined and --soft are different ways" in capsys.readouterr().err
+    assert "--likely, --harmful, --refined, --soft and --safe are different ways" in capsys.readouterr().err
     assert run(monkeypatch, *prune, "--language", "sw") == 1
     assert "the values of soft are without a sign" in capsys.readouterr().err
     soft = SoftMask.load(learned / "soft" / "sw.json")

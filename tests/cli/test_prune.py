@@ -97,7 +97,7 @@ def test_contradicting_options_are_errors(
     [
         ("run", (), "this folder contains the run"),
         ("run", ("--likely",), "this folder contains the run"),
-        ("run/scores", (), "this folder contains the source of the mask"),
+        ("run/scores", ("--likely",), "this folder contains the source of the mask"),
         ("run/scores", ("--count", 1), "this folder contains the source of the mask"),
         ("model", (), "this folder contains the model"),
         (".", (), "this folder contains the model"),

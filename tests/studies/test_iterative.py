@@ -98,7 +98,7 @@ def test_the_points_go_from_none_to_all(study: IterativeStudy, plan: IterativePl
 def test_values_are_those_of_a_plain_evaluation(study: IterativeStudy, world: Path, ranking: str) -> None:
     folder = study.folder / ("scoring" if ranking == "stars" else f"scoring-{ranking}")
     for language, scores in load_scores(folder).items():
-        order = [scores.players[place] for place in np.argsort(scores.value, kind="stable")]
+        order = [scores.players[place] for place in np.argsort(scores.shrunk or scores.value, kind="stable")]
         curve = curve_of(study, language, ranking)
         expected = [without(world, language, tuple(order[:removed])).value for removed in curve.removed]
         assert curve.value == pytest.approx(expected)

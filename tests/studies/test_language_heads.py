@@ -174,18 +174,18 @@ def test_a_stopped_study_resumes_with_the_same_result(
     scoring = replace(plan.scoring, languages="en,sw", budget=400, limit=8)
     small = replace(plan, scoring=scoring, rankings=("chg",), soft_epochs=2, limit_test=4)
     whole = run_study(small, tmp_path / "whole")
-    measure, calls = Grid._measure_masks, []
+    record, calls = Grid._record, []
 
     def stop(self: Grid, *arguments: Any) -> None:
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        measure(self, *arguments)
+        record(self, *arguments)
 
-    monkeypatch.setattr(Grid, "_measure_masks", stop)
+    monkeypatch.setattr(Grid, "_record", stop)
     with pytest.raises(KeyboardInterrupt):
         run_study(small, tmp_path / "run")
-    monkeypatch.setattr(Grid, "_measure_masks", measure)
+    monkeypatch.setattr(Grid, "_record", record)
     again = run_study(small, tmp_path / "run")
     kept = {table.name: table.rows for table in whole.tables() if table.name != "cost"}
     assert {table.name: table.rows for table in again.tables() if table.name != "cost"} == kept

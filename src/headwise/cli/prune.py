@@ -191,7 +191,7 @@ def prune_command(
     if safe or best or (language is not None and mask is None and not rules and not numbered):
         mask = None
         # Before the comparison, which takes long:
-        check_target(out, {"the run": Path(model)}, PRUNED, overwrite)
+        check_target(out, {**_model_of_run(model), "the run": Path(model)}, PRUNED, overwrite)
         _check_options(mask, means, repair, kind)
         if safe:
             found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
@@ -272,6 +272,17 @@ def _check_options(mask: Path | None, means: Path | None, repair: bool, kind: Ex
         )
     if means is not None and mask is None:
         raise HeadwiseError("--means is for --mask: a run has its own mean outputs, which are used without it")
+
+
+def _model_of_run(run: str) -> dict[str, Path]:
+    """The folders of the model of a run; none if there is no run, which is an error later."""
+    from headwise.scoring.plan import plan_of
+    from headwise.scoring.run_folder import scored_folder
+
+    try:
+        return _models(plan_of(scored_folder(run)).model)
+    except HeadwiseError:
+        return {}
 
 
 def _models(name: str) -> dict[str, Path]:

@@ -183,6 +183,8 @@ def language_steps(
     for kept in journal.rounds(stream) if journal is not None else ():
         with kept.replaying() as known:
             found.absorb(known)
+    if progress is not None and found.sums.count:
+        progress(found.sums.count)
     rounds = _rounds(found, RoleParts(heads, corpus, settings), cluster_of(make_engine))
     while not found.done:
         first = found.sums.count

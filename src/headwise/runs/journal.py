@@ -135,7 +135,7 @@ class Journal:
         keys = self._rows("SELECT seed, number FROM rounds WHERE stream = ? ORDER BY seed, number", stream)
         query = "SELECT first_draw, draws, arrays, checksum FROM rounds WHERE stream = ? AND seed = ? AND number = ?"
         following: dict[int, int] = {}
-        dimensions: dict[str, int] = {}
+        dimensions: dict[tuple[frozenset[str], str], int] = {}  # a method may have several kinds of rounds
         for seed, number in keys:
             if type(seed) is not int or number != following.get(seed, 0):
                 raise _damaged(self.path, f"round {following.get(seed, 0)} of {stream!r} is missing")
@@ -150,7 +150,7 @@ class Journal:
                 raise _damaged(self.path, f"the checksum of {place} is wrong")
             arrays = RoundArrays(self._unpacked(packed, place), f"{self.path}: {place}")
             for name, array in arrays.items():  # numpy would add arrays of other shapes without an error
-                if dimensions.setdefault(name, array.ndim) != array.ndim:
+                if dimensions.setdefault((frozenset(arrays), name), array.ndim) != array.ndim:
                     raise _damaged(self.path, f"{name!r} of {place} has other dimensions than before")
             yield Round(stream, number, first_draw, draws, arrays, seed)
 

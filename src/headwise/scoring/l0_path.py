@@ -168,7 +168,7 @@ def judge_once(judge: MaskJudge, mask: HeadMask, journal: Journal | None, stream
         return {metric.name: each for metric, each in zip(judge.metrics, judge.results(mask), strict=True)}
 
     data = fingerprint_examples(judge.examples, judge.encoded.encoded)
-    found = measure() if journal is None else journal.once(f"{stream} on {data}", measure)
+    found = measure() if journal is None else journal.once(f"{stream}, metrics on {data}", measure)
     return tuple(Evaluation.of(metric, found[metric.name], judge.encoded.cut) for metric in judge.metrics)
 
 

@@ -326,5 +326,9 @@ def load_language_heads(folder: Path) -> TunedStudy:
 
 
 LANGUAGE_HEADS = GridKind(
-    NAME, LanguageHeadsPlan, prepare, cells, finish, load_language_heads, metric=BitsPerByte()
+    NAME, LanguageHeadsPlan, prepare, cells, finish, load_language_heads, metric=BitsPerByte(),
+    about=(
+        "Heads of a language model are scored in several languages. The study shows which heads are of one language "
+        "and which are general, what removing or scaling them does to every language, and what masks gain."
+    ),
 )  # fmt: skip
