@@ -99,8 +99,9 @@ def label_heads(roles: HeadRoles) -> tuple[RoleLabel, ...]:
         >>> column = Column("offset:-1")
         >>> one = LanguageRoles(("encoder.0.0",), (column,), np.array([[0.95]]), np.array([[0.01]]), np.array([[400]]),
         ...                     100, 0, 100.0)
-        >>> [(label.role, label.statistic, label.sure) for label in label_heads(HeadRoles({"de": one}, {}))]
-        [('positional', 'offset:-1', True)]
+        >>> label, = label_heads(HeadRoles({"de": one}, {}))
+        >>> label.role, label.statistic, label.sure
+        ('positional', 'offset:-1', True)
     """
     return tuple(label for language, found in roles.items() for label in _label(language, found))
 
