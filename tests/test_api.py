@@ -10,6 +10,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 import headwise as hw
 from headwise.api import ScoresByLanguage
 from headwise.scoring import ScoringPlan, run_scoring
+from headwise.scoring.plan import plan_of
 from tests.scoring.world import save_data, save_model
 
 OPTIONS: dict[str, Any] = {"budget": 1200, "options": {"bases": 4, "flips": 6}, "progress": False}
@@ -65,6 +66,15 @@ def test_a_run_folder_holds_what_the_command_line_would_have_found(
     for language in ("en", "sw"):
         assert kept[language].value == scores[language].value == alone[language].value
         assert hw.HeadScores.load(tmp_path / "run" / "scores" / f"{language}.json") == kept[language]
+
+
+def test_a_run_of_named_data_opens_them_again(folder: Path, tmp_path: Path) -> None:
+    model, data = str(folder / "model"), str(folder / "data")
+    hw.score(model, data=data, task="pos", languages=["en"], out=tmp_path / "run", **OPTIONS)
+    plan = plan_of(tmp_path / "run")
+    assert (plan.model, plan.data) == (model, data)
+    with hw.explore(tmp_path / "run", limit=1) as explorer:
+        assert list(explorer.session.examples) == ["en"]
 
 
 def test_scores_are_a_table_with_what_is_likely_harmful(scores: ScoresByLanguage) -> None:

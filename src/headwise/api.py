@@ -159,9 +159,8 @@ def score(
     loading = {name: options[name] for name in _LOADING if name in options}
     setting = open_setting(model, tokenizer, data, task, **loading)
     codes = ",".join(setting.codes(languages))
-    plan = _build(
-        ScoringPlan, model=setting.name, task=setting.task.name, data=setting.dataset.name, languages=codes, **options
-    )
+    source = data if isinstance(data, str) else setting.dataset.name  # a run folder opens its data by this name
+    plan = _build(ScoringPlan, model=setting.name, task=setting.task.name, data=source, languages=codes, **options)
     with showing(progress, "scoring") as advance:
         if out is not None:
             run = run_scoring(plan, out, progress=advance, setting=setting)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.running import run
 from tests.engine.clusters import FakeCluster
-from tests.scoring.world import save_data, save_model
+from tests.scoring.world import save_model, save_training_data
 
 PLAN = """
 study: random-share
@@ -29,9 +29,7 @@ resamples: 10
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
-    save_data(folder / "data")
-    for dev in (folder / "data" / "ud").glob("*-dev.conllu"):
-        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    save_training_data(folder / "data")
     save_model(folder / "model")
     (folder / "plan.yaml").write_text(PLAN.format(folder=folder))
     return folder

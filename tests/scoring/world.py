@@ -51,6 +51,14 @@ def save_model(folder: Path) -> Path:
     return folder
 
 
+def save_training_data(folder: Path) -> Path:
+    """The treebanks of `save_data`, with the dev examples as training examples."""
+    save_data(folder)
+    for dev in (folder / "ud").glob("*-dev.conllu"):
+        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    return folder
+
+
 def save_data(folder: Path) -> Path:
     """A folder with treebanks of three languages."""
     (folder / "ud").mkdir(parents=True)

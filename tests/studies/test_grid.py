@@ -13,15 +13,13 @@ from headwise.scoring import Setting, load_setting
 from headwise.studies.grid import Cell, CellTuning, Grid
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
-from tests.scoring.world import save_data, save_model
+from tests.scoring.world import save_model, save_training_data
 
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     folder = tmp_path_factory.mktemp("world")
-    save_data(folder / "data")
-    for dev in (folder / "data" / "ud").glob("*-dev.conllu"):
-        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    save_training_data(folder / "data")
     return load_setting(str(save_model(folder / "model")), "pos", str(folder / "data"))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwise.runs import read_run
-from tests.scoring.world import save_data, save_model
+from tests.scoring.world import save_model, save_training_data
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'headwise[cluster]'")
 pytestmark = pytest.mark.slow
@@ -41,9 +41,7 @@ def headwise(*words: object) -> list[str]:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
-    save_data(folder / "data")
-    for dev in (folder / "data" / "ud").glob("*-dev.conllu"):
-        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    save_training_data(folder / "data")
     save_model(folder / "model")
     (folder / "plan.yaml").write_text(PLAN.format(folder=folder))
     return folder

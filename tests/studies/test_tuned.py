@@ -21,7 +21,7 @@ from headwise.studies.tuned import MODELS, STATES
 from headwise.tasks import Task
 from headwise.tuning import TuningSettings, tune
 from headwise.tuning.untuned import load_untuned
-from tests.scoring.world import save_data, save_model
+from tests.scoring.world import save_model, save_training_data
 
 SETTINGS = TuningSettings(epochs=3, learning_rate=1e-2, batch_tokens=8)
 TUNING = CellTuning(("en",), SETTINGS)
@@ -31,9 +31,7 @@ TUNING = CellTuning(("en",), SETTINGS)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tagger in `model`, the same encoder without a classifier in `encoder`, and treebanks with training data."""
     folder = tmp_path_factory.mktemp("world")
-    save_data(folder / "data")
-    for dev in (folder / "data" / "ud").glob("*-dev.conllu"):
-        dev.with_name(dev.name.replace("-dev", "-train")).write_text(dev.read_text())
+    save_training_data(folder / "data")
     save_model(folder / "model")
     encoder = BertForTokenClassification.from_pretrained(folder / "model").bert
     encoder.save_pretrained(folder / "encoder")

@@ -172,20 +172,9 @@ def prune_command(
     from headwise.scoring.choose import choose_mask
 
     flags = {"likely": likely, "harmful": harmful, "refined": refined, "soft": soft, "safe": safe}
-    rules = [name for name, given in flags.items() if given]
-    if len(rules) > 1:
-        raise HeadwiseError(
-            "--likely, --harmful, --refined, --soft and --safe are different ways to choose heads: give one of them"
-        )
-    if margin is not None and not safe:
-        raise HeadwiseError("--margin is for --safe: give both, or none of them")
-    best, numbered = str(mask) == "best", count is not None or share is not None
-    if safe and (language is not None or mask is not None or numbered or repair):
-        raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
-    if best and (language is None or rules or numbered):
-        raise HeadwiseError(
-            "--mask best chooses the heads of a run: give its folder and --language, and no other rule, number or share"
-        )
+    rules, best = [name for name, given in flags.items() if given], str(mask) == "best"
+    numbered = count is not None or share is not None
+    _check_rules(rules, best, numbered, language, mask, margin, repair)
     found: BestMask | SafeMask | None = None
     choice: MaskChoice | None = None
     if safe or best or (language is not None and mask is None and not rules and not numbered):
@@ -221,6 +210,31 @@ def prune_command(
     facts = _facts(model, language, choice)
     written = export(loaded, chosen, tokenizer, out, kind, overwrite, baseline, refit if repair else None, facts)
     _print_exported(choice.rule, written, baseline is not None, repaired[0] if repaired else None, as_json, found)
+
+
+def _check_rules(
+    rules: list[str],
+    best: bool,
+    numbered: bool,
+    language: str | None,
+    mask: Path | None,
+    margin: float | None,
+    repair: bool,
+) -> None:
+    """Check that a call chooses heads in one way."""
+    safe = "safe" in rules
+    if len(rules) > 1:
+        raise HeadwiseError(
+            "--likely, --harmful, --refined, --soft and --safe are different ways to choose heads: give one of them"
+        )
+    if margin is not None and not safe:
+        raise HeadwiseError("--margin is for --safe: give both, or none of them")
+    if safe and (language is not None or mask is not None or numbered or repair):
+        raise HeadwiseError("--safe is about all languages of a run: give no --language, mask, number or --repair")
+    if best and (language is None or rules or numbered):
+        raise HeadwiseError(
+            "--mask best chooses the heads of a run: give its folder and --language, and no other rule, number or share"
+        )
 
 
 def _find_safe(run: str, margin: float, trust_remote_code: bool) -> "tuple[SafeMask, MaskChoice]":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.errors import FieldError, HeadwiseError
-from headwise.masks import describe_shape
+from headwise.scores.alike import check_alike
 from headwise.scores.head_scores import HeadScores
 from headwise.stats import Decision, shrink_to_zero
 
@@ -113,15 +113,8 @@ def _check(scores: Mapping[str, HeadScores], correlation: float) -> None:
         raise FieldError("correlation", f"must be between 0 and 1, not {correlation}")
     if len(scores) < 3:
         raise HeadwiseError(f"a mean over languages to shrink to needs at least 3 languages, not {len(scores)}")
-    one, first = next(iter(scores.items()))
+    check_alike(scores)
     for language, each in scores.items():
-        if each.players != first.players:
-            shapes = f"{describe_shape(first.players)} and {describe_shape(each.players)}"
-            raise HeadwiseError(f"{one} and {language} have different players, {shapes}: score the same model")
-        for name in ("method", "estimand", "game"):
-            mine, its = (getattr(found.provenance, name) for found in (first, each))
-            if mine != its:
-                raise HeadwiseError(f"{one} and {language} have different {name}s, {mine} and {its}: score them alike")
         if not (each.provenance.signed and each.provenance.unbiased):
             raise HeadwiseError(
                 f"the values of {each.provenance.method} are biased or without a sign: score with an unbiased method "

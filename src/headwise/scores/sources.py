@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwise.errors import HeadwiseError
-from headwise.masks import describe_shape
+from headwise.scores.alike import check_alike
 from headwise.scores.head_scores import HeadScores
 from headwise.stats import Decision
 
@@ -62,15 +62,8 @@ def sum_sources(scores: Mapping[str, HeadScores]) -> HeadScores:
 def _check(scores: Mapping[str, HeadScores]) -> None:
     if len(scores) < 2:
         raise HeadwiseError(f"a sum of languages needs at least 2 languages, not {len(scores)}")
-    one, first = next(iter(scores.items()))
+    check_alike(scores)
     for language, each in scores.items():
-        if each.players != first.players:
-            shapes = f"{describe_shape(first.players)} and {describe_shape(each.players)}"
-            raise HeadwiseError(f"{one} and {language} have different players, {shapes}: score the same model")
-        for name in ("method", "estimand", "game"):
-            mine, its = (getattr(found.provenance, name) for found in (first, each))
-            if mine != its:
-                raise HeadwiseError(f"{one} and {language} have different {name}s, {mine} and {its}: score them alike")
         if not np.isfinite(each.values()).all():
             raise HeadwiseError(f"some players of {language} have no value yet: score it with a larger budget")
         if not each.values().any():
