@@ -18,12 +18,15 @@ class CellTuning:
         settings: Settings of the training loop.
         share: Share of the training examples of each language to use.
         own: Languages that have a share of their own, with that share.
+        limit_dev: The maximum number of dev examples of each language that the best epoch is chosen by, the first ones;
+            None for all.
     """
 
     languages: tuple[str, ...]
     settings: TuningSettings
     share: float = 1.0
     own: tuple[tuple[str, float], ...] = ()
+    limit_dev: int | None = None
 
     @property
     def shares(self) -> dict[str, float]:

@@ -75,7 +75,8 @@ class LowResourcePlan(RankedPlan):
     def target_tuning(self, target: str, percent: int, draw: int) -> CellTuning:
         """How models are tuned on the source and a share of a target."""
         source = the_source(self)
-        return CellTuning((source, target), self.settings(draw), percent / 100, own=((source, self.train_share),))
+        own = ((source, self.train_share),)
+        return CellTuning((source, target), self.settings(draw), percent / 100, own, self.scoring.limit)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class MultiSourcePlan(RankedPlan):
 
     def source_tuning(self, target: str, draw: int) -> CellTuning:
         """How models are tuned on the sources of a target."""
-        return CellTuning(self.sources(target), self.settings(draw), self.train_share)
+        return dataclasses.replace(self.tuning(draw), languages=self.sources(target))
 
 
 def prepare(plan: MultiSourcePlan, work: Work) -> Orders:
@@ -89,7 +89,7 @@ def prepare(plan: MultiSourcePlan, work: Work) -> Orders:
     check_fits(plan.counts, work.setting.heads)
     matrices: dict[str, HeadScores] = {}
     for code in plan.trained:
-        alone = CellTuning((code,), plan.settings(0), plan.train_share)
+        alone = dataclasses.replace(plan.tuning(0), languages=(code,))
         asked = dataclasses.replace(plan.scoring, languages=code)
         [matrices[code]] = rank_tuned(
             work, alone, asked, f"{SCORING}-{code}", f"ranking heads by {code}"

@@ -110,7 +110,7 @@ class PruneThenTunePlan:
             seed=self.scoring.seed,
             lora_rank=self.lora_rank,
         )
-        return CellTuning(languages, settings, self.share)
+        return CellTuning(languages, settings, self.share, limit_dev=self.scoring.limit)
 
 
 @dataclass(frozen=True)

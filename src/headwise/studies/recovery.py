@@ -5,6 +5,7 @@ its first one, with the same learning rates. The entropy of attention and the em
 before tuning and after one epoch, as in the paper.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from headwise.errors import FieldError, require_whole
 from headwise.files import hash_json
 from headwise.report import Cloud
 from headwise.stats import bootstrap_values
-from headwise.studies.cells import Cell, CellTuning
+from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, increasing, mean_of
 from headwise.studies.group_tables import Groups, prepare
 from headwise.studies.plots import CloudPlot
@@ -175,7 +176,7 @@ def _stages(plan: RecoveryPlan, work: Work, percent: int) -> list[object]:
     """The pruned model of the first draw before tuning and after one epoch."""
     mask = random_mask(work.setting.heads, percent, 0, plan.scoring.seed)
     models = TunedModels(work.setting, classifier=work.classifier)
-    tuning = CellTuning(plan.trained, plan.settings(0, stop_after=1), plan.train_share)
+    tuning = dataclasses.replace(plan.tuning(0), settings=plan.settings(0, stop_after=1))
     tuned, _ = models.make(mask, tuning, f"{percent}% after one epoch", work.progress)
     return [models.start(mask, tuning).eval(), tuned.eval()]
 

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class TunedModels:
                 self.setting.encode(self.setting.dataset.examples(code, "train")).encoded[number]
                 for code, number in self._chosen(tuning)
             ]
-            dev = [self.setting.encode(self.setting.dataset.examples(code, "dev")) for code in tuning.shares]
+            dev = [self.setting.encode(self._dev(code, tuning)) for code in tuning.shares]
             encoded = tuple(each for some in dev for each in some.encoded)
             joined = ExampleSet(self.setting.task, encoded, dev[0].pad_id, sum(some.cut for some in dev))
             self._sets[place] = TrainingSet(tuple(train), joined)
@@ -127,9 +127,13 @@ class TunedModels:
         if place not in self._hashes:
             data = self.setting.dataset
             train: list[Example] = [data.examples(code, "train")[number] for code, number in self._chosen(tuning)]
-            dev = [example for code in tuning.shares for example in data.examples(code, "dev")]
+            dev = [example for code in tuning.shares for example in self._dev(code, tuning)]
             self._hashes[place] = hash_json([[dataclasses.astuple(each) for each in split] for split in (train, dev)])
         return self._hashes[place]
+
+    def _dev(self, code: str, tuning: CellTuning) -> Sequence[Example]:
+        """The dev examples of a language."""
+        return self.setting.dataset.examples(code, "dev")[: tuning.limit_dev]
 
     def _chosen(self, tuning: CellTuning) -> list[tuple[str, int]]:
         """The language and the number of each training example."""
@@ -158,7 +162,7 @@ def pruned_copy(model: Any, mask: AnyMask | None, tuning: CellTuning, classifier
 def _place(tuning: CellTuning) -> tuple[object, ...]:
     """What the examples of a tuning depend on; the seed only if there is a choice."""
     shares = tuple(tuning.shares.items())
-    return shares, tuning.settings.seed if any(share < 1 for _, share in shares) else None
+    return shares, tuning.limit_dev, tuning.settings.seed if any(share < 1 for _, share in shares) else None
 
 
 def _trained(model: Any) -> list[tuple[str, nn.Parameter]]:

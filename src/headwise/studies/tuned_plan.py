@@ -88,7 +88,7 @@ class TunedPlan:
 
     def tuning(self, draw: int) -> CellTuning:
         """How the models of a draw are tuned."""
-        return CellTuning(self.trained, self.settings(draw), self.train_share)
+        return CellTuning(self.trained, self.settings(draw), self.train_share, limit_dev=self.scoring.limit)
 
     def languages(self, work: Work) -> tuple[str, ...]:
         """Codes of the languages to measure."""
