@@ -3,7 +3,7 @@ VENV := .venv
 VENV_V4 := .venv-v4
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: install browser test test-slow test-v4 lint format demo bench defaults docs clean
+.PHONY: install browser chromium test test-slow test-v4 lint format demo bench defaults docs clean
 
 install: $(VENV)/.installed
 
@@ -17,9 +17,11 @@ $(VENV_V4)/.installed: pyproject.toml constraints-v4.txt
 	$(VENV_V4)/bin/pip install $(PIP_FLAGS) --constraint constraints-v4.txt --editable '.[test]'
 	touch $@
 
-browser: install  ## Chromium and Playwright, for the tests of the report in a browser
-	$(VENV)/bin/pip install $(PIP_FLAGS) --constraint constraints.txt --editable '.[browser]'
-	command -v chromium || command -v chromium-browser || command -v google-chrome || apt-get install --yes chromium || sudo apt-get install --yes chromium
+browser: install  ## Chromium, for the tests of the report and the explorer in a browser
+	command -v chromium || command -v chromium-browser || command -v google-chrome || $(MAKE) chromium
+
+chromium:
+	if [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install --yes chromium; else sudo apt-get update && sudo apt-get install --yes chromium; fi
 
 test: install  ## the default tests, in a few minutes
 	$(VENV)/bin/python -m pytest

@@ -14,6 +14,9 @@ ROWS = {
     "de": TokenRow(("[CLS]", "Der", "Hund", "schlä", "ft", "[SEP]"), (0, 1, 2, 3, 3, 4), (True, *(False,) * 4, True)),
     "العربية": TokenRow(("[CLS]", "الكلب", "نا", "ئم", "[SEP]"), (0, 1, 2, 2, 3), (True, *(False,) * 3, True)),
     "zh": TokenRow(("[CLS]", "狗", "在", "睡觉", "[SEP]"), (0, 1, 2, 3, 4), (True, *(False,) * 3, True)),
+    "हिन्दी": TokenRow(("[CLS]", "कुत्ता", "सो", "##ता", "है", "[SEP]"), (0, 1, 2, 2, 3, 4), (True, *(False,) * 4, True)),
+    "\"' onmouseover='alert(1)'": TokenRow(("\"'`", "${alert(1)}"), (0, 1), (False,) * 2),
+    "javascript:alert(1)": TokenRow(("javascript:alert(1)", "&lt;b&gt;"), (0, 1), (False,) * 2),
     "<img src=x onerror=alert(1)>": TokenRow(("<b>", "</script>", "\u202ex"), (0, 1, 2), (False,) * 3),
 }
 
@@ -53,7 +56,7 @@ def test_four_scripts_are_side_by_side_as_text(tab: Tab) -> None:
     assert tab.page.locator("figcaption").all_text_contents() == list(ROWS)
     for place, row in enumerate(ROWS.values()):
         assert texts(tab, place) == [*row.tokens, *row.tokens]
-    assert tab.run("() => document.querySelectorAll('img, b').length") == 0
+    assert tab.run("() => document.querySelectorAll('img, b, a, [onmouseover]').length") == 0
 
 
 def test_lines_have_the_weights(tab: Tab, view: AttentionView) -> None:

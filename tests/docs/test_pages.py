@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import typer.main
 
 import headwise
 from headwise.cli.commands import app
+from headwise.studies import find_plan
 from tests.docs.pages import ROOT, load_tiny_default, python_blocks, run_blocks
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -44,7 +44,7 @@ def test_the_first_example_runs_with_the_real_model(capsys: pytest.CaptureFixtur
 def commands_of(path: Path) -> list[str]:
     """The lines of shell blocks that call headwise, without variables before the command."""
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```(?:ba)?sh\n(.*?)```", text, re.DOTALL)
     lines = (line.strip() for block in blocks for line in block.splitlines())
     return [found[1] for line in lines if (found := re.match(r"(?:\w+=\S+ )*headwise (.*)", line))]
 
@@ -56,8 +56,22 @@ def test_the_commands_of_a_page_exist_with_their_options(path: Path) -> None:
         name, *arguments = shlex.split(line, comments=True)
         assert name in group.commands, line
         command = group.commands[name]
-        with typer.Context(command) as context:
-            command.make_parser(context).parse_args(arguments)  # raises an error on an unknown option
+        command.make_context(name, arguments)  # raises an error on an unknown option, value or missing argument
+
+
+def plans_of(path: Path) -> list[str]:
+    """The plans of studies that a page shows."""
+    text = path.read_text(encoding="utf-8")
+    return [block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if block.startswith("study:")]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if plans_of(path)], ids=name_of)
+def test_the_plans_of_a_page_have_known_fields(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWISE_DATA", str(tmp_path))
+    for place, text in enumerate(plans_of(path)):
+        plan = tmp_path / f"{place}.yaml"
+        plan.write_text(text, encoding="utf-8")
+        find_plan(str(plan))  # raises an error on an unknown or missing field, or a wrong type
 
 
 def test_the_page_on_python_shows_every_public_name() -> None:

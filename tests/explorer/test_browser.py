@@ -9,7 +9,7 @@ import pytest
 
 from headwise import HeadMask, find_heads, load_pruned
 from headwise.explorer import Explorer, Session
-from tests.explorer.worlds import ATTACK, SENTENCE, make_examples, make_scores, make_session
+from tests.explorer.worlds import ATTACK, ATTACKS, SENTENCE, make_examples, make_scores, make_session
 from tests.report.browser import Tab, open_browser
 
 
@@ -200,21 +200,26 @@ def test_heads_are_coloured_by_the_scores_of_the_run(tab: Tab) -> None:
     assert tab.text("#tip").split("\n") == ["encoder.0.0: on", "value in English: −0.0200"]
 
 
-def test_attack_strings_are_text(browser: Any, tmp_path: Path) -> None:
-    examples = {f"<b>xx</b>{ATTACK}": make_examples()["en"]}
-    session = make_session(tmp_path, ATTACK, examples=examples, about="javascript:alert(4) \u202e<script>")
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attack_strings_are_text(browser: Any, tmp_path: Path, attack: str) -> None:
+    examples = {f"<b>xx</b>{attack}": make_examples()["en"]}
+    session = make_session(tmp_path, attack, examples=examples, about=f"javascript:alert(4) <script>{attack}")
     with Explorer(session) as explorer:
         tab = Tab(browser, explorer.url)
         measured(tab, 0)
-        assert tab.text("h1") == f"Heads of {ATTACK}"
-        assert tab.text("#results tbody th") == f"<b>xx</b>{ATTACK}"
+        assert tab.page.locator("h1").text_content() == f"Heads of {attack}"
+        assert tab.page.locator("#results tbody th").text_content() == f"<b>xx</b>{attack}"
         assert tab.page.locator("#sentence").input_value() == " ".join(SENTENCE)
         tab.page.locator("#show").click()
         frame = tab.page.frame_locator("#view iframe")
         frame.locator("figure").nth(1).wait_for()
         assert frame.locator("figure").first.locator("svg text").all_text_contents()[:4] == list(SENTENCE)
-        assert tab.run("() => document.querySelectorAll('img, b, script').length") == 2  # the page's own scripts
-        assert tab.run("() => document.title").startswith(ATTACK)
+        toggle(tab, "encoder.0.1")
+        measured(tab, 1)
+        tab.page.locator("#save").click()
+        tab.page.locator("#saved pre").wait_for()
+        assert tab.run("() => document.querySelectorAll('img, b, a, [onmouseover], script').length") == 2  # its scripts
+        assert tab.run("() => document.title").startswith(attack)
         tab.close()
 
 

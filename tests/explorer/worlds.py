@@ -17,6 +17,13 @@ from headwise.stats import Decision
 from tests.scoring.world import WORDS, save_model
 
 ATTACK = "<img src=x onerror=alert(1)>"
+ATTACKS = (
+    ATTACK,
+    "</script><script>alert(1)</script>",
+    "\"' onmouseover='alert(1)'",
+    "\u202eevil\u202c",
+    "javascript:alert(1)",
+)
 SENTENCE = ("</script><script>alert(2)</script>", "javascript:alert(3)", "\u202eevil", "'\"`")
 
 

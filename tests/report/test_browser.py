@@ -83,6 +83,26 @@ def test_the_opening_screen_has_the_sentence_and_the_chart(visit: Open, report: 
     assert tab.text("#tip").startswith("Swahili, refined\n")
 
 
+def test_the_opening_screen_has_all_heads_in_all_languages(visit: Open, report: Path, tmp_path: Path) -> None:
+    tab = visit(report)
+    strips = tab.page.locator("#glance .strip")
+    assert strips.count() == 8
+    box = tab.page.locator("#glance").bounding_box()
+    text = tab.page.locator(".headline").bounding_box()
+    assert box["x"] > text["x"] + text["width"]
+    assert box["y"] + box["height"] < tab.page.locator("nav").bounding_box()["y"]
+    tab.page.emulate_media(media="print")
+    assert not tab.page.locator("#glance").is_visible()
+    tab.page.emulate_media(media="screen")
+    strips.first.click(position={"x": 1, "y": 2})
+    tab.page.locator("#head-page").wait_for()
+    assert tab.text("#head-title").startswith("L0H0")
+    write_report(tmp_path / "large.html", large_report())
+    large = visit(tmp_path / "large.html")
+    assert large.page.locator("#glance .strip").count() == 50
+    assert large.page.locator("#glance").bounding_box()["height"] < 300
+
+
 def test_one_table_with_columns_to_show_and_to_hide(visit: Open, report: Path) -> None:
     tab = visit(report)
     assert not tab.page.locator(".sortable").is_visible()

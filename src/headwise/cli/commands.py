@@ -101,7 +101,7 @@ def heads(model: ModelName, as_json: AsJson = False, trust_remote_code: TrustRem
 
 
 @app.command(name="ls")
-def list_things(what: Listing, as_json: AsJson = False) -> None:
+def list_things(what: Annotated[Listing, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
     """List available models, methods, studies and so on, or your runs."""
     match what:
         case Listing.architectures:

@@ -259,7 +259,7 @@ function redraw() {
     }
   }
   for (const [language, caption] of captions) caption.textContent = countOf(language, view);
-  drawOverview(view);
+  $("overview").replaceChildren(...overviewOf(view));
 }
 
 function countOf(language, view) {
@@ -294,9 +294,9 @@ function figureOf(language) {
 }
 
 // All heads of all languages in one picture: languages as rows, heads as columns, layers separated.
-function drawOverview(view) {
+function overviewOf(view) {
   const shape = data.shapes[data.languages[0].shape];
-  if (data.languages.some((language) => data.shapes[language.shape] !== shape) || data.languages.length < 2) return;
+  if (data.languages.some((language) => data.shapes[language.shape] !== shape) || data.languages.length < 2) return [];
   const starts = [];
   shape.players.forEach((name, place) => {
     const layer = name.slice(0, name.lastIndexOf("."));
@@ -325,9 +325,21 @@ function drawOverview(view) {
     svg.addEventListener("click", (event) => openHead(shape.players[under(event)], language.code));
     return [make("div", { class: "gain-label" }, ...label(language)), svg];
   });
-  $("overview").replaceChildren(make("figure", {},
-    make("figcaption", {}, make("strong", {}, `All ${data.noun}s in all languages`), make("span", {}, `one row per language, one column per ${data.noun}, grouped by layer`)),
-    make("div", { class: "strips" }, ...rows)));
+  const about = `one row per language, one column per ${data.noun}, grouped by layer`;
+  return [make("figure", {},
+    make("figcaption", {}, make("strong", {}, `All ${data.noun}s in all languages`), make("span", { class: "about-strips" }, about)),
+    make("div", { class: "strips" }, ...rows))];
+}
+
+// The same picture of the values on the opening screen; its rows get lower the more languages there are.
+function drawGlance() {
+  const glance = $("glance");
+  glance.replaceChildren(...overviewOf("value"));
+  const about = glance.querySelector(".about-strips");
+  if (!about) return;
+  about.textContent = "orange harmful, blue helpful; one row per language, one column per " + data.noun;
+  glance.style.setProperty("--strip", `${Math.max(3, Math.min(15, Math.floor(250 / data.languages.length) - 1))}px`);
+  glance.classList.toggle("dense", data.languages.length > 18);
 }
 
 // The colours of the roles, in the legend.
@@ -343,6 +355,7 @@ if (data) {
   roleLegend();
   $("maps").append(...data.languages.map(figureOf));
   redraw();
+  drawGlance();
   $("view").addEventListener("change", redraw);
   $("own-scale")?.addEventListener("change", redraw);
   $("find-language")?.addEventListener("input", (event) => {

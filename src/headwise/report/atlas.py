@@ -1,5 +1,6 @@
 """The atlas of heads: controls, legend and the place where the script draws the maps of all languages."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -7,6 +8,7 @@ from markupsafe import Markup
 from headwise.report.html import element, joined
 from headwise.report.numbers import plain
 from headwise.report.palette import STEPS
+from headwise.scores import HeadScores
 
 #: Marks: horizontal and vertical offset in a cell, and outline as an SVG path.
 _SHAPES = {
@@ -27,17 +29,19 @@ HATCHING = Markup(
 _KEYS = "With the keyboard: Tab to a map, arrow keys to move, Enter to open, / to search, Escape to close."
 
 
-def atlas_section(payload: dict[str, Any] | None) -> Markup | None:
+def atlas_section(payload: dict[str, Any] | None, scores: Mapping[str, HeadScores]) -> Markup | None:
     """The atlas; None if there are no scores.
 
     Args:
         payload: The data of the page (`payload_of`).
+        scores: The scores of all languages.
     """
     if payload is None:
         return None
     noun, several = payload["noun"], len(payload["languages"]) > 1
     return joined(
         [
+            element("p", _meaning(scores, noun)) if _meaning(scores, noun) else None,
             element("p", f"Click a {noun} for its values in all languages. {_KEYS}"),
             _controls(payload, several),
             _legend(payload),
@@ -46,6 +50,24 @@ def atlas_section(payload: dict[str, Any] | None) -> Markup | None:
             element("div", id="maps", class_="maps"),
         ]
     )  # fmt: skip
+
+
+def _meaning(scores: Mapping[str, HeadScores], noun: str) -> str:
+    """What a value says; empty if the languages differ in it, or if their method has no simple meaning."""
+    found = {(each.provenance.estimand.partition("(")[0], each.provenance.game) for each in scores.values()}
+    if len(found) != 1:
+        return ""
+    [(estimand, game)] = found
+    if estimand in ("full", "truncated"):
+        return (
+            f"The value of a {noun} is what it adds to the {game} when it joins other {noun}s, on average over sets of "
+            "them. Below zero, it hurts."
+        )
+    if estimand == "leave-one-out":
+        return (
+            f"The value of a {noun} is what the {game} loses when this {noun} alone is removed. Below zero, it hurts."
+        )
+    return ""
 
 
 def head_page(payload: dict[str, Any] | None) -> Markup | None:

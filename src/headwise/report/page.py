@@ -75,7 +75,7 @@ def _sections(report: Report, payload: dict[str, Any] | None) -> dict[str, Marku
     """The sections by title: the main one of a study, the atlas, the others."""
     return {
         **{section.title: section.body for section in report.sections[:1]},
-        f"Atlas of {report.noun}s": atlas_section(payload),
+        f"Atlas of {report.noun}s": atlas_section(payload, report.scores),
         **{section.title: section.body for section in report.sections[1:]},
         "Compare": compare_section(payload),
         "Similarity of languages": likeness_section(report.scores, report.noun),
