@@ -1,0 +1,168 @@
+"""Kills workers and drivers of a Ray cluster of this machine (SIGKILL) at random moments; no bit may change.
+
+`benchmarks.cluster` runs this. As a program, it is the driver that is killed: a scoring run in a folder, on the cluster
+whose address is in the environment.
+"""
+
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.cluster_problem import make_problem, random_rows
+from headwise import HeadScores
+from headwise.engine.cluster import Cluster, ClusterSettings
+from headwise.methods import Budget, Problem, find_method, score
+from headwise.runs import open_run, read_run
+
+#: Port of the Ray cluster that killed drivers connect to, and the variable with its address.
+_PORT, _ADDRESS = 6399, "HEADWISE_BENCHMARK_CLUSTER"
+#: Units of the run of a driver: about 64 rounds, of which a driver records a few before it is killed.
+_BUDGET = 6_000
+#: Maximum number of kills of a run. After them the run is completed and compared.
+_KILLS_PER_RUN = 10
+
+#: What a journal has recorded: number, first draw, draws, arrays and checksum of each round.
+Rounds = list[tuple[int, int, int, bytes, int]]
+
+
+def kill_workers(kills: int) -> int:
+    """Kill a worker at a random moment of each of several calls; the number of calls with the same results."""
+    problem = make_problem(192, 6)
+    on, index = random_rows(problem, 1200)
+    expected, draw, survived, done = problem.engine().values(on, index), random.Random(0), 0, 0
+    with Cluster(ClusterSettings(workers=2)) as cluster:
+        engine = replace(problem, make_engine=cluster.make_engine).engine()
+        engine.values(on[:100], index[:100])
+        start = time.perf_counter()
+        engine.values(on, index)
+        seconds = time.perf_counter() - start
+        while done < kills:
+            killer = threading.Timer(draw.uniform(0, 0.8 * seconds), _kill_one, (cluster, draw))
+            killer.start()
+            before = cluster.replaced
+            found = engine.values(on, index)
+            killer.join()
+            if cluster.replaced > before:
+                done += 1
+                same = torch.equal(found.values, expected.values)
+                same &= found.cost.units == expected.cost.units and found.cost.rows == len(index)
+                survived += same
+                print(f"kill {done} of a worker: {_verdict(same)}", flush=True)
+    return survived
+
+
+def _kill_one(cluster: Cluster, draw: random.Random) -> None:
+    if processes := list(cluster.processes.values()):
+        os.kill(draw.choice(processes)[1], signal.SIGKILL)
+
+
+def kill_drivers(kills: int) -> int:
+    """Kill the process of a scoring run at random moments; the number of kills after which all bits were the same.
+
+    After a kill, the recorded rounds must be the first rounds of a run that was not disturbed. After the last kill of a
+    run, it is completed, and its scores and rounds must be those of the undisturbed run.
+    """
+    draw, survived = random.Random(0), 0
+    with tempfile.TemporaryDirectory() as top, _ray_head(cpus=2) as address:
+        whole = Path(top) / "whole"
+        expected = _score_in(whole, make_problem(64, 2))
+        environment = {**os.environ, _ADDRESS: address}
+        for first in range(0, kills, _KILLS_PER_RUN):
+            folder = Path(top) / f"killed-{first}"
+            same = sum(
+                _kill_driver(folder, _recorded(whole), environment, draw, number + 1)
+                for number in range(first, min(kills, first + _KILLS_PER_RUN))
+            )
+            subprocess.run(_command(folder), env=environment, check=True, stderr=subprocess.DEVNULL)
+            equal = HeadScores.load(_scores_of(folder)) == expected and _recorded(folder) == _recorded(whole)
+            print(f"scores of the completed run: {_verdict(equal)}", flush=True)
+            survived += same * equal
+    return survived
+
+
+def _kill_driver(folder: Path, expected: Rounds, environment: dict[str, str], draw: random.Random, number: int) -> bool:
+    """Resume a run and kill it soon after it has recorded one, two or three more rounds."""
+    before = len(_recorded(folder))
+    stop = before + draw.randint(1, 3)
+    with subprocess.Popen(_command(folder), env=environment, stderr=subprocess.DEVNULL) as driver:
+        while len(_recorded(folder)) < stop:
+            if driver.poll() is not None:
+                raise SystemExit(f"the driver ended before kill {number}, with code {driver.returncode}")
+            time.sleep(0.02)
+        time.sleep(draw.uniform(0, 0.1))
+        driver.kill()
+    kept = _recorded(folder)
+    same = kept == expected[: len(kept)]
+    print(f"kill {number} of a driver, after rounds {before + 1} to {len(kept)}: {_verdict(same)}", flush=True)
+    return same
+
+
+def _recorded(folder: Path) -> Rounds:
+    """The rounds that a journal has, byte for byte."""
+    if not (folder / "config.yaml").exists() or not (folder / "journal.sqlite").exists():
+        return []
+    with read_run(folder) as run:
+        query = "SELECT number, first_draw, draws, arrays, checksum FROM rounds ORDER BY number"
+        return run.journal.connection.execute(query).fetchall()
+
+
+def _command(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.cluster_kills", str(folder)]
+
+
+def _scores_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _verdict(same: bool) -> str:
+    return "the same bits" if same else "OTHER BITS"
+
+
+@contextmanager
+def _ray_head(cpus: int) -> Iterator[str]:
+    """A Ray cluster of one node; its address."""
+    command = [
+        *(str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"),
+        *(f"--port={_PORT}", f"--num-cpus={cpus}", "--include-dashboard=false"),
+        *("--object-store-memory=100000000", "--disable-usage-stats"),
+    ]
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}  # for the head and for drivers
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as head:
+        assert head.stdout is not None
+        if not any("Ray runtime started" in line for line in head.stdout):
+            raise SystemExit("Ray did not start: the machine may be too busy")
+        try:
+            yield f"127.0.0.1:{_PORT}"
+        finally:
+            head.send_signal(signal.SIGTERM)
+
+
+def _score_in(folder: Path, problem: Problem) -> HeadScores:
+    with open_run(folder, {"seed": 3}) as run:
+        # Nothing is decided at such an error rate, so there is work until the budget is spent.
+        method = find_method("stars", bases=8, flips=4, error_rate=1e-300)
+        return score(method, problem, Budget(_BUDGET), 3, run.journal, "zh")
+
+
+def _drive(folder: Path) -> None:
+    """Score in a run folder on the cluster, and save the scores beside it."""
+    torch.set_num_threads(1)
+    with Cluster(ClusterSettings(workers=2, address=os.environ[_ADDRESS])) as cluster:
+        problem = replace(make_problem(64, 2), make_engine=cluster.make_engine)
+        _score_in(folder, problem).save(_scores_of(folder))
+
+
+if __name__ == "__main__":
+    _drive(Path(sys.argv[1]))
