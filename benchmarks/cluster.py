@@ -14,6 +14,8 @@ that were not chosen are missing there; without kills, `kills_tried` is 0.
 
 import argparse
 import json
+import signal
+import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -42,6 +44,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, help="number of kills of workers, and of drivers (20, or 3 with --quick)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the processes of Ray end too
     summary: dict[str, Any] = {"kills_tried": 0, "kills_survived": 0}
     identical = True
     if "speed" in arguments.parts:

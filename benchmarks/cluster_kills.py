@@ -32,9 +32,10 @@ _PORT, _ADDRESS = 6399, "HEADWISE_BENCHMARK_CLUSTER"
 _BUDGET = 6_000
 #: Maximum number of kills of a run. After them the run is completed and compared.
 _KILLS_PER_RUN = 10
+#: Name of the rounds in the journal.
+_STREAM = "zh"
 
-#: What a journal has recorded: number, first draw, draws, arrays and checksum of each round.
-Rounds = list[tuple[int, int, int, bytes, int]]
+Rounds = list[tuple[int, int, dict[str, bytes]]]
 
 
 def kill_workers(kills: int) -> int:
@@ -94,28 +95,38 @@ def kill_drivers(kills: int) -> int:
 
 def _kill_driver(folder: Path, expected: Rounds, environment: dict[str, str], draw: random.Random, number: int) -> bool:
     """Resume a run and kill it soon after it has recorded one, two or three more rounds."""
-    before = len(_recorded(folder))
+    before = _count(folder)
     stop = before + draw.randint(1, 3)
     with subprocess.Popen(_command(folder), env=environment, stderr=subprocess.DEVNULL) as driver:
-        while len(_recorded(folder)) < stop:
-            if driver.poll() is not None:
-                raise SystemExit(f"the driver ended before kill {number}, with code {driver.returncode}")
-            time.sleep(0.02)
-        time.sleep(draw.uniform(0, 0.1))
-        driver.kill()
+        try:
+            while _count(folder) < stop:
+                if driver.poll() is not None:
+                    raise SystemExit(f"the driver ended before kill {number}, with code {driver.returncode}")
+                time.sleep(0.02)
+            time.sleep(draw.uniform(0, 0.1))
+        finally:
+            driver.kill()
     kept = _recorded(folder)
     same = kept == expected[: len(kept)]
     print(f"kill {number} of a driver, after rounds {before + 1} to {len(kept)}: {_verdict(same)}", flush=True)
     return same
 
 
-def _recorded(folder: Path) -> Rounds:
-    """The rounds that a journal has, byte for byte."""
-    if not (folder / "config.yaml").exists() or not (folder / "journal.sqlite").exists():
-        return []
+def _count(folder: Path) -> int:
+    """Number of rounds that a run has recorded so far."""
+    if not (folder / "config.yaml").exists():
+        return 0
     with read_run(folder) as run:
-        query = "SELECT number, first_draw, draws, arrays, checksum FROM rounds ORDER BY number"
-        return run.journal.connection.execute(query).fetchall()
+        return run.journal.count(_STREAM)
+
+
+def _recorded(folder: Path) -> Rounds:
+    """The rounds that a run has recorded: draws, and the bytes of all arrays except the time that the round took."""
+    with read_run(folder) as run:
+        return [
+            (found.first_draw, found.draws, {k: each.tobytes() for k, each in found.arrays.items() if k != "seconds"})
+            for found in run.journal.rounds(_STREAM)
+        ]
 
 
 def _command(folder: Path) -> list[str]:
@@ -153,7 +164,7 @@ def _score_in(folder: Path, problem: Problem) -> HeadScores:
     with open_run(folder, {"seed": 3}) as run:
         # Nothing is decided at such an error rate, so there is work until the budget is spent.
         method = find_method("stars", bases=8, flips=4, error_rate=1e-300)
-        return score(method, problem, Budget(_BUDGET), 3, run.journal, "zh")
+        return score(method, problem, Budget(_BUDGET), 3, run.journal, _STREAM)
 
 
 def _drive(folder: Path) -> None:
