@@ -1,9 +1,9 @@
 """Kills workers and drivers of a Ray cluster of this machine (SIGKILL) at random moments; no bit may change.
 
-`benchmarks.cluster` runs this. As a program, it is the driver that is killed: a scoring run in a folder, on the cluster
-whose address is in the environment.
+`benchmarks.cluster` runs this.
 """
 
+import multiprocessing
 import os
 import random
 import secrets
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -26,8 +27,11 @@ from headwise.engine.cluster import Cluster, ClusterSettings
 from headwise.methods import Budget, Problem, find_method, score
 from headwise.runs import open_run, read_run
 
-#: Port of the Ray cluster that killed drivers connect to, and the variable with its address.
-_PORT, _ADDRESS = 6399, "HEADWISE_BENCHMARK_CLUSTER"
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
+
+#: Port of the Ray cluster that killed drivers connect to.
+_PORT = 6399
 #: Units of the run of a driver: about 64 rounds, of which a driver records a few before it is killed.
 _BUDGET = 6_000
 #: Maximum number of kills of a run. After them the run is completed and compared.
@@ -79,37 +83,47 @@ def kill_drivers(kills: int) -> int:
     with tempfile.TemporaryDirectory() as top, _ray_head(cpus=2) as address:
         whole = Path(top) / "whole"
         expected = _score_in(whole, make_problem(64, 2))
-        environment = {**os.environ, _ADDRESS: address}
         for first in range(0, kills, _KILLS_PER_RUN):
             folder = Path(top) / f"killed-{first}"
             same = sum(
-                _kill_driver(folder, _recorded(whole), environment, draw, number + 1)
+                _kill_driver(folder, address, _recorded(whole), draw, number + 1)
                 for number in range(first, min(kills, first + _KILLS_PER_RUN))
             )
-            subprocess.run(_command(folder), env=environment, check=True, stderr=subprocess.DEVNULL)
+            driver = _start_driver(folder, address)
+            driver.join()
             equal = HeadScores.load(_scores_of(folder)) == expected and _recorded(folder) == _recorded(whole)
             print(f"scores of the completed run: {_verdict(equal)}", flush=True)
             survived += same * equal
     return survived
 
 
-def _kill_driver(folder: Path, expected: Rounds, environment: dict[str, str], draw: random.Random, number: int) -> bool:
+def _kill_driver(folder: Path, address: str, expected: Rounds, draw: random.Random, number: int) -> bool:
     """Resume a run and kill it soon after it has recorded one, two or three more rounds."""
     before = _count(folder)
     stop = before + draw.randint(1, 3)
-    with subprocess.Popen(_command(folder), env=environment, stderr=subprocess.DEVNULL) as driver:
-        try:
-            while _count(folder) < stop:
-                if driver.poll() is not None:
-                    raise SystemExit(f"the driver ended before kill {number}, with code {driver.returncode}")
-                time.sleep(0.02)
-            time.sleep(draw.uniform(0, 0.1))
-        finally:
-            driver.kill()
+    driver = _start_driver(folder, address)
+    try:
+        while _count(folder) < stop:
+            if not driver.is_alive():
+                raise SystemExit(f"the driver ended before kill {number}, with code {driver.exitcode}")
+            time.sleep(0.02)
+        time.sleep(draw.uniform(0, 0.1))
+    finally:
+        driver.kill()
+        driver.join()
     kept = _recorded(folder)
     same = kept == expected[: len(kept)]
     print(f"kill {number} of a driver, after rounds {before + 1} to {len(kept)}: {_verdict(same)}", flush=True)
     return same
+
+
+def _start_driver(folder: Path, address: str) -> "ForkServerProcess":
+    """Start a driver as a process of its own, which has the modules already: importing them takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "ray"])
+    driver = context.Process(target=_drive, args=(folder, address))
+    driver.start()
+    return driver
 
 
 def _count(folder: Path) -> int:
@@ -127,10 +141,6 @@ def _recorded(folder: Path) -> Rounds:
             (found.first_draw, found.draws, {k: each.tobytes() for k, each in found.arrays.items() if k != "seconds"})
             for found in run.journal.rounds(_STREAM)
         ]
-
-
-def _command(folder: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.cluster_kills", str(folder)]
 
 
 def _scores_of(folder: Path) -> Path:
@@ -167,13 +177,9 @@ def _score_in(folder: Path, problem: Problem) -> HeadScores:
         return score(method, problem, Budget(_BUDGET), 3, run.journal, _STREAM)
 
 
-def _drive(folder: Path) -> None:
-    """Score in a run folder on the cluster, and save the scores beside it."""
+def _drive(folder: Path, address: str) -> None:
+    """Score in a run folder on a cluster, and save the scores beside it."""
     torch.set_num_threads(1)
-    with Cluster(ClusterSettings(workers=2, address=os.environ[_ADDRESS])) as cluster:
+    with Cluster(ClusterSettings(workers=2, address=address)) as cluster:
         problem = replace(make_problem(64, 2), make_engine=cluster.make_engine)
         _score_in(folder, problem).save(_scores_of(folder))
-
-
-if __name__ == "__main__":
-    _drive(Path(sys.argv[1]))
