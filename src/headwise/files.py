@@ -64,7 +64,7 @@ def check_page(path: str | os.PathLike[str], suffix: str) -> None:
     Raises:
         HeadwiseError: There is a file, and its name ends otherwise.
     """
-    if os.path.lexists(path) and Path(path).suffix.lower() != suffix:
+    if os.path.lexists(path) and not is_folder(path) and Path(path).suffix.lower() != suffix:
         raise HeadwiseError(f"{path}: this exists and is not a page, so it is not replaced: give a name with {suffix}")
 
 
