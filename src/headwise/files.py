@@ -54,6 +54,20 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
 
 
+def check_page(path: str | os.PathLike[str], suffix: str) -> None:
+    """Raise an error if a page would replace a file whose name is not that of a page.
+
+    Args:
+        path: The file that is going to be written.
+        suffix: How names of such pages end, such as `.html`.
+
+    Raises:
+        HeadwiseError: There is a file, and its name ends otherwise.
+    """
+    if os.path.lexists(path) and not is_folder(path) and Path(path).suffix.lower() != suffix:
+        raise HeadwiseError(f"{path}: this exists and is not a page, so it is not replaced: give a name with {suffix}")
+
+
 def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
     """Write indented JSON atomically."""
     write_bytes(path, (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
@@ -114,7 +128,10 @@ def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Iterato
     try:
         draft.chmod(0o755)
         yield draft
-        _swap_in(draft, target)
+        try:
+            _swap_in(draft, target)
+        except OSError as error:
+            raise HeadwiseError(f"{target}: cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

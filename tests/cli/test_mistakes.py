@@ -121,6 +121,15 @@ def configured(**fields: Any) -> Any:
     return after(lambda w: w.edit("model/config.json", **fields), SCORE)
 
 
+def write_massive(world: World, **fields: Any) -> None:
+    row = {"id": "0", "locale": "sw-KE", "partition": "dev", "intent": "a", "utt": "x", "annot_utt": "x"} | fields
+    world.write("data/massive/sw-KE.jsonl", json.dumps(row) + "\n")
+
+
+def make_loop(world: World) -> None:
+    (world.here / "loop").symlink_to(world.here / "loop")
+
+
 Command = Callable[[World], tuple[object, ...]]
 SCORE: Command = lambda w: (*w.scoring, "--out", w.here / "out")  # noqa: E731 - short, as in the tables below
 EVAL: Command = lambda w: w.evaluating  # noqa: E731
@@ -156,6 +165,7 @@ USAGE: dict[str, tuple[Command, str]] = {
     "workers 0": (lambda w: (*SCORE(w), "--workers", 0), "workers"),
 }
 OPTIONS: dict[str, tuple[Command, str]] = {
+    "model with a line break in its name": (lambda w: ("score", "a\nb", *w.scoring[2:]), "headwise: a b: not a model"),
     "no such model": (lambda w: ("score", "./no", *w.scoring[2:]), "./no: no such folder"),
     "no such task": (lambda w: ("eval", w.model, "--task", "cooking", "--data", w.data), "cooking"),
     "no such data": (lambda w: ("eval", w.model, "--task", "pos", "--data", w.here / "no"), "no"),
@@ -196,6 +206,38 @@ OPTIONS: dict[str, tuple[Command, str]] = {
         lambda w: (*PRUNE(w)[:6], "--out", w.run / "masks", "--overwrite"),
         "inside the run folder",
     ),
+    "output over the refined masks": (
+        after(
+            lambda w: w.write("run/refined/en.json", "{}"),
+            lambda w: (*PRUNE(w)[:6], "--out", w.run / "refined", "--overwrite"),
+        ),
+        "inside the run folder",
+    ),
+    "run among the scores of another": (
+        lambda w: (*w.scoring, "--out", w.run / "scores" / "mine"),
+        "results of the run",
+    ),
+    "report over the config of its run": (lambda w: ("report", w.run, "--out", w.run / "config.yaml"), "not a page"),
+    "report over a model": (lambda w: ("report", w.run, "--out", w.model / "model.safetensors"), "not a page"),
+    "page over a mask": (
+        lambda w: (
+            "roles",
+            w.model,
+            "--data",
+            w.data,
+            "--languages",
+            "en",
+            "--out",
+            w.here / "out",
+            "--markdown",
+            w.mask,
+        ),
+        "not a page",
+    ),
+    "output over MASSIVE": (
+        after(write_massive, lambda w: (*TUNE(w)[:6], "--out", w.data / "massive", "--overwrite")),
+        "headwise did not write this folder",
+    ),
     "output over the data": (
         lambda w: (*TUNE(w)[:6], "--out", w.data / "ud", "--overwrite"),
         "headwise did not write this folder",
@@ -210,6 +252,7 @@ OPTIONS: dict[str, tuple[Command, str]] = {
     "unknown field": (lambda w: w.plan(bugdet=3), "unknown field 'bugdet'"),
     "field of a wrong type": (lambda w: w.plan(budget="many"), "'budget' must be a number"),
     "too many resamples": (lambda w: w.plan(resamples=10**12), "at most 1,000,000"),
+    "resamples without end": (lambda w: (*w.plan(), "--set", "resamples=1e308"), "'resamples' must be a whole number"),
     "no resamples": (lambda w: w.plan(resamples=0), "resamples"),
     "shards in words": (lambda w: (*w.plan(), "--shard", "one"), "shard"),
     "plan with aliases": (lambda w: w.yaml("study: &x [1]\nmodel: [*x, *x]"), "the alias *x is not allowed"),
@@ -230,11 +273,6 @@ def cut_all_heads(world: World, **fields: Any) -> None:
     for file in world.model.glob("tokenizer*"):
         shutil.copy(file, world.here / "none")
     world.edit("none/headwise.json", **fields)
-
-
-def write_massive(world: World, **fields: Any) -> None:
-    row = {"id": "0", "locale": "sw-KE", "partition": "dev", "intent": "a", "utt": "x", "annot_utt": "x"} | fields
-    world.write("data/massive/sw-KE.jsonl", json.dumps(row) + "\n")
 
 
 def extend_vocabulary(world: World) -> None:
@@ -295,6 +333,15 @@ FILES: dict[str, tuple[Command, str]] = {
     "all heads cut out": (
         after(cut_all_heads, lambda w: ("score", w.here / "none", *w.scoring[2:], "--out", w.here / "out")),
         "no heads left"),
+    "roles of a model without heads": (
+        after(cut_all_heads, lambda w: ("roles", w.here / "none", "--data", w.data, "--out", w.here / "out")),
+        "no heads left"),
+    "gzip that unpacks to empty lines": (
+        after(lambda w: w.write("data/ud/de_toy-ud-dev.conllu.gz", gzip.compress(b"\n" * 20_000_000)),
+              lambda w: (*EVAL(w)[:6], "--languages", "de", "--split", "dev")), "more than 100 times its size"),
+    "data set with aliases": (
+        after(lambda w: w.write("mine.yaml", "dataset: &x [1]\nlanguages: [*x, *x]"),
+              lambda w: (*EVAL(w)[:4], "--data", w.here / "mine.yaml")), "the alias *x is not allowed"),
     "treebank with two columns": (after(lambda w: w.write(TREEBANK, "1\tcat\n"), SCORE), "line 1"),
     "empty treebank": (after(lambda w: w.write(TREEBANK, ""), SCORE), "empty"),
     "treebank in Latin-1": (
@@ -341,10 +388,16 @@ FILES: dict[str, tuple[Command, str]] = {
     "journal that is none": (
         after(lambda w: w.write("run/journal.sqlite", "x" * 5000), lambda w: (*w.scoring, "--out", w.run)), "journal"),
     "report through a loop of links": (
-        after(lambda w: (w.here / "loop").symlink_to(w.here / "loop"),
+        after(make_loop,
               lambda w: ("report", w.run, "--out", w.here / "loop" / "page.html")), "loop"),
+    "report over a loop of links": (
+        after(make_loop, lambda w: ("report", w.run, "--out", w.here / "loop")), "not a page"),
+    "merge into a loop of links": (
+        after(make_loop, lambda w: ("merge", w.run, "--out", w.here / "loop")), "loop: cannot be written"),
+    "run in a loop of links": (
+        after(make_loop, lambda w: (*w.scoring, "--out", w.here / "loop")), "loop: cannot be written"),
     "output through a loop of links": (
-        after(lambda w: (w.here / "loop").symlink_to(w.here / "loop"),
+        after(make_loop,
               lambda w: (*PRUNE(w)[:6], "--out", w.here / "loop")), "loop"),
     "journal with a text in place of arrays": (
         after(tamper_text, lambda w: (*w.scoring, "--languages", "en,sw", "--method", "permutation",
@@ -357,13 +410,20 @@ FILES: dict[str, tuple[Command, str]] = {
 ALL = {name: (*case, code) for cases, code in ((USAGE, 2), (OPTIONS, 1), (FILES, 1)) for name, case in cases.items()}
 
 
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """The contents of all files in a folder; None for a folder. Journals and locks are left out."""
+    skipped = ("journal.sqlite", "writer.")
+    found = [path for path in folder.rglob("*") if not path.name.startswith(skipped)]
+    return {path: path.read_bytes() if path.is_file() else None for path in found}
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_mistake_is_named_in_one_sentence(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     build, message, code = ALL[name]
     command = build(world)
-    before = {path for path in world.here.rglob("*") if ".lock" not in path.name}
+    before = contents(world.here)
     monkeypatch.chdir(world.here)
     capfd.readouterr()
     assert run(monkeypatch, *command) == code
@@ -374,8 +434,9 @@ def test_a_mistake_is_named_in_one_sentence(
     if code == 1:
         assert last.startswith("headwise: ")
         assert len(last) < 600
-    left = {path for path in world.here.rglob("*") if ".lock" not in path.name} - before
-    assert not {path for path in left if path.name not in ("out", "config.yaml", "writer.pid", "journal.sqlite")}
+    left = contents(world.here)
+    assert {path: left.get(path) for path in before} == before, "nothing was changed"
+    assert {path.name for path in left.keys() - before.keys()} <= {"out", "config.yaml"}
 
 
 def test_there_are_many_mistakes() -> None:

@@ -138,6 +138,21 @@ def test_the_default_folder_is_named_and_listed(
 
 
 @pytest.mark.usefixtures("dawdler")
+def test_a_broken_run_is_named_and_the_others_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, *world, "--out", "runs/whole") == 0
+    Path("runs/broken").mkdir()
+    Path("runs/broken/config.yaml").write_text("seed: [")
+    capsys.readouterr()
+    assert run(monkeypatch, "ls", "runs") == 0
+    shown = capsys.readouterr()
+    assert "runs/whole" in shown.out
+    assert "runs/broken/config.yaml, line 1: not YAML" in shown.err
+
+
+@pytest.mark.usefixtures("dawdler")
 def test_ctrl_c_prints_how_to_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: tuple[object, ...], tmp_path: Path
 ) -> None:

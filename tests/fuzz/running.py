@@ -20,7 +20,7 @@ BATCH = 50
 
 
 def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: float, start: int) -> int:
-    """Give a reader files until time is up; returns the number of files.
+    """Give a reader files until time is up; prints (see `pytest -s`) and returns the number of files.
 
     Args:
         read: The reader.
@@ -28,7 +28,7 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
         seconds: Time to spend; at least one batch is read.
         start: Seed of the first batch.
     """
-    count, deadline = 0, time.monotonic() + seconds
+    count, began, computed = 0, time.monotonic(), time.process_time()
 
     def check(file: Any) -> None:
         nonlocal count
@@ -42,7 +42,7 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
         assert "\n" not in message, "a message is one line"
 
     number = start * 1_000_000
-    while number == start * 1_000_000 or time.monotonic() < deadline:
+    while number == start * 1_000_000 or time.monotonic() < began + seconds:
         options = settings(
             max_examples=BATCH,
             deadline=None,
@@ -53,6 +53,8 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
         )
         seed(number)(options(given(files)(check)))()
         number += 1
+    passed, computed = time.monotonic() - began, time.process_time() - computed
+    print(f"fuzz: {count} files in {passed:.0f} s ({computed:.0f} s of CPU)", flush=True)
     return count
 
 

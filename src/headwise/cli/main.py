@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 
 def main() -> None:
@@ -29,15 +30,20 @@ def _run() -> None:
         finally:
             sys.stdout.flush()  # so that a write error, such as a full disk, is reported below
     except FieldError as error:
-        sys.exit(f"headwise: {_option(error.field)}: {error.reason}")
+        _fail(f"{_option(error.field)}: {error.reason}")
     except HeadwiseError as error:
-        sys.exit(f"headwise: {error}")
+        _fail(str(error))
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         _drop_output()
         sys.exit(1)
     except OSError as error:
         _drop_output()
-        sys.exit(f"headwise: {error.filename or 'the output'}: cannot be read or written: {error.strerror or error}")
+        _fail(f"{error.filename or 'the output'}: cannot be read or written: {error.strerror or error}")
+
+
+def _fail(message: str) -> NoReturn:
+    """Print an error as one line, also if it names a file with a line break in its name."""
+    sys.exit("headwise: " + " ".join(message.splitlines()))
 
 
 def _option(field: str) -> str:

@@ -25,6 +25,7 @@ from headwise.cli.tables import print_table
 from headwise.cli.tasks import Data
 from headwise.data.task_names import TASKS
 from headwise.errors import FieldError
+from headwise.files import check_page
 
 if TYPE_CHECKING:
     from headwise.roles import HeadRoles, Joined
@@ -90,6 +91,8 @@ def roles_command(
         from headwise.models import load_model, load_tokenizer
         from headwise.roles import roles, write_page
 
+        if markdown is not None:
+            check_page(markdown, ".md")
         joined = _joined(scores, mean_scores, masks or [], compare)  # before the long work, because it may fail
         show_device(device, dtype)
         with use_workers(workers, cluster, device) as (make_engine, here):

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -98,10 +97,10 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
             if Path(path).suffix != ".gz":
                 yield from _checked(file, path)
                 return
-            most = max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size)
             with gzip.open(file) as unpacked:
+                _check_size(unpacked, path, max(_UNPACKED, _RATIO * os.fstat(file.fileno()).st_size))
                 # Much faster than GzipFile's own readline, which is Python code.
-                yield from _checked(io.BufferedReader(unpacked), path, most)
+                yield from _checked(io.BufferedReader(unpacked), path)
     except FileNotFoundError:
         raise HeadwiseError(f"{path}: no such file: check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
@@ -112,18 +111,24 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
         raise HeadwiseError(f"{path}: cannot be read ({error.strerror}): check its permissions") from None
 
 
-def _checked(file: io.BufferedReader, path: FilePath, most: float = math.inf) -> Iterator[bytes]:
-    """The lines of an open file, as long as none is too long and all together have at most `most` bytes."""
+def _check_size(unpacked: gzip.GzipFile, path: FilePath, most: int) -> None:
+    """Unpack a file without reading its lines, which would take minutes if most of them are empty."""
     size = 0
-    for number, raw in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), 1):
-        size += len(raw)
-        if len(raw) > _LONGEST:
-            raise HeadwiseError(
-                f"{path}, line {number}: longer than {_LONGEST:,} bytes: split it, or give another file"
-            )
+    while block := unpacked.read(1 << 20):
+        size += len(block)
         if size > most:
             raise HeadwiseError(
                 f"{path}: it unpacks to more than {_RATIO} times its size, as no text does: give another file"
+            )
+    unpacked.seek(0)
+
+
+def _checked(file: io.BufferedReader, path: FilePath) -> Iterator[bytes]:
+    """The lines of an open file, as long as none is too long."""
+    for number, raw in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), 1):
+        if len(raw) > _LONGEST:
+            raise HeadwiseError(
+                f"{path}, line {number}: longer than {_LONGEST:,} bytes: split it, or give another file"
             )
         yield raw
 

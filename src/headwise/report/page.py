@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from headwise.files import write_bytes
+from headwise.files import check_page, write_bytes
 from headwise.report.atlas import HATCHING, atlas_section, head_page
 from headwise.report.compare import compare_section
 from headwise.report.contents import Report
@@ -31,11 +31,11 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
     escaped, and a content security policy blocks all scripts, styles and resources except those of the page itself.
 
     Args:
-        path: The file; an existing file is replaced.
+        path: The file; an existing file is replaced if its name ends in `.html`.
         report: The contents of the page.
 
     Raises:
-        HeadwiseError: A player's name is invalid, or the file cannot be written.
+        HeadwiseError: A player's name is invalid, or the file cannot be written or is not a page.
 
     Example:
         >>> import tempfile
@@ -48,6 +48,7 @@ def write_report(path: str | os.PathLike[str], report: Report) -> None:
         >>> "<h2>Sizes</h2>" in text
         True
     """
+    check_page(path, ".html")
     write_bytes(path, render(report).encode("utf-8", "replace"))
 
 

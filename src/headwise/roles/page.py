@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwise.files import write_bytes
+from headwise.files import check_page, write_bytes
 from headwise.masks import HeadMask
 from headwise.roles.compare import compare_roles
 from headwise.roles.joins import RoleValue, role_values, separator_test, shared_heads
@@ -54,14 +54,16 @@ def write_page(roles: HeadRoles, path: str | os.PathLike[str], joined: Joined | 
 
     Args:
         roles: The roles.
-        path: The Markdown file.
+        path: The Markdown file; an existing one is replaced.
         joined: What to compare the roles with.
 
     Raises:
         MissingPackageError: matplotlib is not installed.
-        HeadwiseError: The roles and what they are joined with do not fit each other.
+        HeadwiseError: The roles and what they are joined with do not fit each other, or the file exists and its name
+            does not end in `.md`.
     """
     file = Path(path)
+    check_page(file, ".md")
     write_bytes(file, page_text(roles, file, joined).encode())
 
 

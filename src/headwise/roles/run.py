@@ -96,6 +96,8 @@ def roles(
     rarest = {code: _rarest(each, code) for code, each in examples.items()} if frequencies == "wordfreq" else {}
     loaded, tokenizer, name = _load(model, tokenizer)
     heads = find_heads(loaded)
+    if not heads.players():
+        raise HeadwiseError(f"{name or heads.model}: the model has no heads left, so there are no roles to measure")
     corpora = {
         code: replace(read_corpus(loaded, heads, tokenizer, each), rarest=rarest.get(code))
         for code, each in examples.items()

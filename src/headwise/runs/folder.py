@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _JOURNAL = "journal.sqlite"
 _LOCK = "writer.lock"
 _HOLDER = "writer.pid"
+#: Folders of a run with files that are read together.
+_RESULTS = ("scores", "masks", "refined")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ def open_run(
 
     Raises:
         HeadwiseError: The folder contains a run with another config, another process is writing to it, it cannot be
-            written, or its journal is damaged.
+            written or is among the results of another run, or its journal is damaged.
 
     Example:
         >>> import numpy as np, tempfile
@@ -69,6 +71,7 @@ def open_run(
     wanted = plain(config)
     [seed] = seeds_of(wanted, "the config of a new run", several=False)
     path = folder / _JOURNAL
+    _check_place(folder)
     with ExitStack() as stack:
         stack.enter_context(_locked(folder))
         if (folder / CONFIG).exists():
@@ -137,6 +140,14 @@ def merge_runs(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike
                 with read_journal(folder / _JOURNAL) as source:
                     copy_rounds(source, target)
         write_config(draft, merged)
+
+
+def _check_place(folder: Path) -> None:
+    """Raise an error if a folder is among the results of another run, which it would damage."""
+    for inner in (folder.absolute(), *folder.absolute().parents):
+        run = inner.parent
+        if inner.name in _RESULTS and (run / CONFIG).is_file() and (run / _JOURNAL).is_file():
+            raise HeadwiseError(f"{folder}: this is inside the results of the run {run}: choose another folder")
 
 
 @contextmanager
