@@ -277,8 +277,9 @@ class LocalEngine:
             None if self.examples.sizes is None else self.examples.sizes[rows].to(device),
         )
         measured = game.measure(answers)
-        # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed.
-        if (unknown := ~(answers.logits < torch.inf).all(-1)).any():
+        # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed. The maximum
+        # of a row with NaN is NaN.
+        if (unknown := ~(answers.logits.amax(-1) < torch.inf)).any():
             measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
         return measured, self._count(pack, levels, root, logits, time.perf_counter() - start, measured.requires_grad)
 
