@@ -81,6 +81,8 @@ class Family:
         position: Kind of position information with one entry per head that is passed to the attention.
         relevance: Whether the rules of `headwise.propagation` cover all its operations, as its tests show.
         projects_positions: Whether the projections into the heads are also applied to embeddings of positions.
+        token_trees: Whether sequences with the same beginning can share its tokens in one row: positions are inputs, and
+            there is an attention mask for every pair of tokens.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Family:
     position: Position = "none"
     relevance: bool = False
     projects_positions: bool = False
+    token_trees: bool = False
 
 
 def _qkv(q: str, k: str, v: str) -> tuple[Projection, ...]:
@@ -123,6 +126,7 @@ def _decoder_only(name: str, model_types: tuple[str, ...], feed_forward: str, ou
         feed_forward=(BlockRow("decoder", f"layers.*.{feed_forward}", output),),
         layers=(BlockRow("decoder", "layers.*"),),
         relevance=True,
+        token_trees=True,
     )
 
 
@@ -216,6 +220,7 @@ FAMILIES: tuple[Family, ...] = (
         layers=(BlockRow("decoder", "h.*"),),
         widths=("split_size",),
         relevance=True,
+        token_trees=True,
     ),
     Family(
         name="BLOOM",

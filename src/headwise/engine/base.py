@@ -30,7 +30,8 @@ class EngineSettings:
     Attributes:
         token_budget: Maximum number of padded tokens in a batch; None for a default that depends on the device.
         memory_limit: Maximum number of bytes of the activations of a batch.
-        reuse_prefixes: Compute layers only once for rows with the same example and the same gates up to that layer.
+        reuse_prefixes: Compute layers only once for rows with the same example and the same gates up to that layer, and
+            tokens only once for choices with the same beginning.
         bfloat16: Compute in bfloat16 with autocast: faster on most devices, but less exact.
     """
 

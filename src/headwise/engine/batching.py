@@ -99,6 +99,7 @@ def take_rows(batch: Batch, index: Tensor) -> Batch:
     labels = first[index][rows] + within  # labels of a batch are sorted by row
     changed = {name: getattr(batch, name)[labels] for name in _OF_LABELS if name != "rows"} | {"rows": rows}
     for each in fields(batch):
-        if each.name not in (*_OF_LABELS, "extra"):
-            changed[each.name] = getattr(batch, each.name)[index]
+        value = getattr(batch, each.name)
+        if isinstance(value, Tensor) and each.name not in _OF_LABELS:
+            changed[each.name] = value[index]
     return replace(batch, **changed, extra={name: tensor[index] for name, tensor in batch.extra.items()})

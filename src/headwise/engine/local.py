@@ -27,6 +27,7 @@ from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
+from headwise.engine.shared_tokens import ChoiceTree, choice_answers, choice_trees, takes_trees
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
@@ -87,8 +88,8 @@ class LocalEngine:
         on, index = self._checked(gates, index)
         if isinstance(self.game, GenerationGame):
             return self._generated(self.game, on, index)
-        if self._choices is not None:
-            return self._choices.values(on, index)
+        if (choices := self._choice_engine(value_bytes(self.model, self.heads))) is not None:
+            return choices.values(on, index)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
         if not (absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY):
@@ -104,8 +105,8 @@ class LocalEngine:
         if isinstance(self.game, GenerationGame) or not self.game.differentiable:
             raise HeadwiseError(f"the game {self.game.name!r} has no gradient: use 'probability' or 'log-likelihood'")
         on, index = self._checked(gates, index)
-        if self._choices is not None:
-            return self._choices.gradients(on, index)
+        if (choices := self._choice_engine(gradient_bytes(self.model, self.heads))) is not None:
+            return choices.gradients(on, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
         packs = list(self.packs(on, index, gradient_bytes(self.model, self.heads)))
         for pack, answer in zip(packs, self._answers(_jobs(packs, on, gradients=True)), strict=True):
@@ -194,7 +195,8 @@ class LocalEngine:
                 with within(batch), autocast:
                     output = self.model(**batch.inputs(self._device), **self._call)[0]  # also without a task head
                 levels = find_levels(on[pack.rows], self._depths, layers, pack.examples, share=False)
-                cost += self._count(pack, levels, pack.root, output, time.perf_counter() - start, backward=False)
+                outputs = len(output) if output.dim() == 2 else None
+                cost += self._count(pack, levels, pack.root, outputs, time.perf_counter() - start, backward=False)
         return cost
 
     @property
@@ -205,8 +207,9 @@ class LocalEngine:
 
     def most_units(self, rows: int, shared: float | None = None, gradients: bool = False) -> float:
         """An upper bound on the units that one call may cost; see `Engine.most_units`."""
-        if self._choices is not None:
-            return self._choices.most_units(rows, shared, gradients)
+        token_bytes = (gradient_bytes if gradients else value_bytes)(self.model, self.heads)
+        if (choices := self._choice_engine(token_bytes)) is not None:
+            return choices.most_units(rows, shared, gradients)
         if gradients:
             return 2.0 * rows
         if shared is None or isinstance(self.game, GenerationGame) or not self.settings.reuse_prefixes:
@@ -262,30 +265,38 @@ class LocalEngine:
         gates = {kind: each.to(device) for kind, each in gates.items()}
         layer = output_layer(self.model, task)
         with (
-            only_labels(layer, batch) if layer is not None else nullcontext(),
+            only_labels(layer, batch) if layer is not None else nullcontext() as outputs,
             run_as_tree(self.model, self.heads, gates, levels, root, self._means) if levels else nullcontext(),
             torch.autocast(device.type, torch.bfloat16, enabled=self.settings.bfloat16),
         ):
             logits = self.model(**batch.inputs(device), **self._call).logits
-        rows = torch.from_numpy(pack.examples)
-        answers = Answers(
-            task.select(logits, batch) if layer is None else logits,
+        if outputs is None and logits.dim() == 2:
+            outputs = len(logits)
+        answers = self._answers_of(batch, task.select(logits, batch) if layer is None else logits, pack.examples)
+        trees = [each for each in map(self.examples.encoded.__getitem__, pack.examples) if isinstance(each, ChoiceTree)]
+        measured = game.measure(choice_answers(answers, trees) if trees else answers)
+        # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed. The maximum
+        # of a row with NaN is NaN.
+        if (unknown := ~(answers.logits.amax(-1) < torch.inf)).any():
+            measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
+        return measured, self._count(pack, levels, root, outputs, time.perf_counter() - start, measured.requires_grad)
+
+    def _answers_of(self, batch: Batch, logits: Tensor, index: NDArray[np.int64]) -> Answers:
+        """The answers of a batch from the logits of its labels; `index` are the examples of its rows."""
+        rows, device = torch.from_numpy(index), self._device
+        return Answers(
+            logits,
             batch.rows.to(device),
             batch.places.to(device),
             self.examples.counts[rows].to(device),
             self.examples.gold_of(rows).to(device),
             None if self.examples.sizes is None else self.examples.sizes[rows].to(device),
         )
-        measured = game.measure(answers)
-        # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed.
-        if (unknown := ~(answers.logits < torch.inf).all(-1)).any():
-            measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
-        return measured, self._count(pack, levels, root, logits, time.perf_counter() - start, measured.requires_grad)
 
     def _count(
-        self, pack: Pack, levels: list[Level], root: Level, logits: Tensor, seconds: float, backward: bool
+        self, pack: Pack, levels: list[Level], root: Level, outputs: int | None, seconds: float, backward: bool
     ) -> EngineCost:
-        """The cost of a batch."""
+        """The cost of a batch; `outputs` is how often the output layer ran, by default once per token."""
         source, target = self.examples.lengths[pack.examples], self.examples.target_lengths[pack.examples]
         if not levels:  # layers are not known: a row is one unit
             tokens, rows = float(source.sum()), len(pack.rows)
@@ -298,8 +309,9 @@ class LocalEngine:
             passes, tokens = passes + len(first), tokens + int(own.sum())
             padded += len(first) * int(own.max())
             flops += work.flops(own, source[first])
-        answers = logits.shape[0] if logits.dim() == 2 else int((target if target.any() else source).sum())
-        flops += 2.0 * self._head_weights * answers
+        if outputs is None:
+            outputs = int((target if target.any() else source).sum())
+        flops += 2.0 * self._head_weights * outputs
         times, layers = 2 if backward else 1, len(levels)
         return EngineCost(
             rows=len(pack.rows),
@@ -332,11 +344,31 @@ class LocalEngine:
             self._narrower = absent, engine
         return self._narrower[1]
 
-    @cached_property
-    def _choices(self) -> ChoiceEngine | None:
-        """Values multiple choice by the likelihoods of sequences; None for examples that are single sequences."""
+    def _choice_engine(self, token_bytes: int) -> "LocalEngine | ChoiceEngine | None":
+        """The engine that values multiple choice; None for examples that are single sequences.
+
+        Args:
+            token_bytes: Bytes of a token's activations. Choices do not share their prompt if a tree does not fit the
+                memory limit.
+        """
         if not self.examples.choices or isinstance(self.game, GenerationGame):
             return None
+        trees = self._tree_engine
+        if trees is not None and trees.examples.lengths.max() * token_bytes <= self.settings.memory_limit:
+            return trees
+        return self._sequence_engine
+
+    @cached_property
+    def _tree_engine(self) -> "LocalEngine | None":
+        """Values multiple choice with one row for all choices of an example; None if the model does not take trees."""
+        if not (self.settings.reuse_prefixes and takes_trees(self.model, self.heads)):
+            return None
+        return self._of(self.game, choice_trees(self.examples))
+
+    @cached_property
+    def _sequence_engine(self) -> ChoiceEngine:
+        """Values multiple choice with one row for each choice."""
+        assert not isinstance(self.game, GenerationGame)
         return ChoiceEngine(self._of(SequenceLikelihoodGame(), self.examples.sequences), self.game, self.examples)
 
     def _of(self, game: Game, examples: ExampleSet) -> "LocalEngine":

@@ -15,6 +15,7 @@ from headwise.tasks.encoding import Batch, Encoded, make_batch
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating
 from headwise.tasks.metrics import Accuracy, Array
+from headwise.tasks.token_trees import TokenTree, make_tree_batch
 
 #: What a choice's log-likelihood is divided by.
 Normalise = Literal["none", "tokens", "bytes", "characters"]
@@ -127,7 +128,7 @@ class MultipleChoice:
         return tuple(each for each, _ in found), sum(cut for _, cut in found)
 
     def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
-        """A batch of choices, each of them a sequence.
+        """A batch of choices, each of them a sequence, or of trees of choices.
 
         Raises:
             HeadwiseError: An example is all of its choices, or the window is longer than the model's maximum.
@@ -138,6 +139,8 @@ class MultipleChoice:
                 "that asks for values or gradients (stars, michel, …), or the task 'continuation' or 'lm'"
             )
         check_window(model, self.window, stride=1)
+        if trees := [each for each in encoded if isinstance(each, TokenTree)]:
+            return make_tree_batch(model, trees, index, pad_id)
         return make_batch(encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:

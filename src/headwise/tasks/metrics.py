@@ -11,6 +11,9 @@ from torch import Tensor
 
 Array = NDArray[np.float64]
 
+#: Number of labels whose logits are normalised at a time: few enough for the caches of a CPU, with a large vocabulary.
+_AT_A_TIME = 8
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -53,7 +56,9 @@ class Answers:
         """Log-probability of each answered gold label, (answered labels,)."""
         logits = self.logits.float()
         gold: Tensor = logits.gather(1, self.answered_gold[:, None])[:, 0]
-        return gold - logits.logsumexp(-1)
+        if logits.requires_grad or not len(logits):
+            return gold - logits.logsumexp(-1)
+        return gold - torch.cat([part.logsumexp(-1) for part in logits.split(_AT_A_TIME)])
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over each row's labels of a value per answered label, (rows,)."""
