@@ -71,7 +71,7 @@ def test_a_run_folder_holds_what_the_command_line_would_have_found(
 @pytest.mark.parametrize("given", ["name", "path", "data set"])
 def test_a_run_opens_its_data_again(folder: Path, tmp_path: Path, given: str) -> None:
     model, data = str(folder / "model"), folder / "data"
-    opened = {"name": str(data), "path": data, "data set": hw.open_dataset(data, task="pos")}
+    opened: dict[str, Any] = {"name": str(data), "path": data, "data set": hw.open_dataset(data, task="pos")}
     hw.score(model, data=opened[given], task="pos", languages=["en"], out=tmp_path / "run", **OPTIONS)
     plan = plan_of(tmp_path / "run")
     assert (plan.model, plan.data) == (model, str(data))
