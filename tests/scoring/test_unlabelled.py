@@ -102,7 +102,7 @@ def test_agreement_finds_and_removes_a_head_that_changes_answers(world: tuple[An
     options: dict[str, Any] = {"task": "intents", "languages": ["sw"], "progress": False, "game": "agreement"}
     data = str(folder)
     found = hw.score(model, tokenizer, data, method="leave-one-out", budget=2_000, **options)["sw"]
-    assert found.values()[found.players.index(HARMFUL)] < -0.01
+    assert found.ranked()[0] == HARMFUL
     scores = hw.score(model, tokenizer, data, budget=4_000, **options)
     refined = hw.refine(scores, progress=False)["sw"]
     after = np.mean(

@@ -23,9 +23,11 @@ def save_classifier(folder: Path, auto: str = "AutoModelForSequenceClassificatio
     """A classifier of three labels, or a model with another head, and a tokenizer of whole words."""
     config = BY_NAME["bert"].build().config
     config.id2label, config.label2id = dict(enumerate(LABELS)), {label: n for n, label in enumerate(LABELS)}
-    torch.manual_seed(1)
+    torch.manual_seed(2)
     model = getattr(tf, auto).from_config(config)
     enliven(model)
+    if auto == "AutoModelForSequenceClassification":
+        plant(model)
     model.save_pretrained(folder)
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     words = Tokenizer(WordLevel({word: place for place, word in enumerate(names)}, unk_token="[UNK]"))
@@ -39,6 +41,18 @@ def save_classifier(folder: Path, auto: str = "AutoModelForSequenceClassificatio
     )  # fmt: skip
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def plant(model: Any) -> None:
+    """Let `HARMFUL` matter, and make all labels frequent with and without it."""
+    ids = torch.randint(5, 25, (64, LENGTH + 2))
+    ids[:, 0], ids[:, -1] = 2, 3
+    with torch.no_grad():
+        model.bert.encoder.layer[1].attention.output.dense.weight[:, 16:24] *= 2
+        model.classifier.weight *= 30  # answers are certain
+        whole = model.eval()(ids).logits
+        with hw.gated(model, hw.HeadMask.without(hw.find_heads(model), [HARMFUL])):
+            model.classifier.bias -= (whole.mean(0) + model(ids).logits.mean(0)) / 2
 
 
 def random_texts(count: int, seed: int) -> list[str]:
