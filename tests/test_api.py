@@ -68,11 +68,13 @@ def test_a_run_folder_holds_what_the_command_line_would_have_found(
         assert hw.HeadScores.load(tmp_path / "run" / "scores" / f"{language}.json") == kept[language]
 
 
-def test_a_run_of_named_data_opens_them_again(folder: Path, tmp_path: Path) -> None:
-    model, data = str(folder / "model"), str(folder / "data")
-    hw.score(model, data=data, task="pos", languages=["en"], out=tmp_path / "run", **OPTIONS)
+@pytest.mark.parametrize("given", ["name", "path", "data set"])
+def test_a_run_opens_its_data_again(folder: Path, tmp_path: Path, given: str) -> None:
+    model, data = str(folder / "model"), folder / "data"
+    opened: dict[str, Any] = {"name": str(data), "path": data, "data set": hw.open_dataset(data, task="pos")}
+    hw.score(model, data=opened[given], task="pos", languages=["en"], out=tmp_path / "run", **OPTIONS)
     plan = plan_of(tmp_path / "run")
-    assert (plan.model, plan.data) == (model, data)
+    assert (plan.model, plan.data) == (model, str(data))
     with hw.explore(tmp_path / "run", limit=1) as explorer:
         assert list(explorer.session.examples) == ["en"]
 

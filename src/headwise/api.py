@@ -41,8 +41,8 @@ from headwise.soft_masks import AnyMask, SoftMask
 from headwise.support.display import html_table, text_table
 from headwise.support.progress import Advance, showing
 
-#: A data set, or the name of one.
-Data = Dataset | str
+#: A data set, or the name or path of one.
+Data = Dataset | str | os.PathLike[str]
 Plan = TypeVar("Plan")
 #: Options of `score` that a model or a task is loaded with.
 _LOADING = ("piece", "device", "dtype")
@@ -159,7 +159,7 @@ def score(
     loading = {name: options[name] for name in _LOADING if name in options}
     setting = open_setting(model, tokenizer, data, task, **loading)
     codes = ",".join(setting.codes(languages))
-    source = data if isinstance(data, str) else setting.dataset.name  # a run folder opens its data by this name
+    source = setting.dataset.source or setting.dataset.name  # a run folder opens its data by this name
     plan = _build(ScoringPlan, model=setting.name, task=setting.task.name, data=source, languages=codes, **options)
     with showing(progress, "scoring") as advance:
         if out is not None:
@@ -439,7 +439,7 @@ def open_setting(
     task = task or getattr(data, "task", "")
     if not task:
         raise FieldError("task", "the data set does not say its task: give it, such as task='pos'")
-    dataset = open_dataset(data, task) if isinstance(data, str) else data
+    dataset = data if isinstance(data, Dataset) else open_dataset(data, task)
     if isinstance(model, str | os.PathLike):
         name, loaded = str(model), load_model(model, device=device, dtype=dtype)
         tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer

@@ -255,7 +255,7 @@ WRONG: list[tuple[str, str, str, str]] = [
     ("a.csv", "review,stars\nx,1\n", "classification", "found the columns review, stars; the task 'classification' requires text, label (for pairs: text, text2, label), language: rename the columns, or put each language into"),
     ("a.csv", "text,label\nx,1\n", "classification", "found the columns text, label; the task 'classification' requires text, label (for pairs: text, text2, label), language: add the column language"),
     ("de.csv", "text,label\nx,1\n", "nli", "found the columns text, label; the task 'nli' requires text, text2, label (or premise, hypothesis, label): rename"),
-    ("de.jsonl", '{"tokens": ["a"]}\n', "pos", "found the columns tokens; the task 'pos' requires words, labels: rename"),
+    ("de.jsonl", '{"tokens": ["a"], "classes": ["X"]}\n', "pos", "the task 'pos' requires words, labels: rename"),
     ("a.csv", HEADER + "x,y,de\n", "classification", ", line 2: 3 columns, but the header has 4 (text, label, language, split): quote texts"),
     ("a.csv", HEADER + '"x,y,de,test\n', "classification", ", line 2: not valid CSV ("),
     ("a.csv", "text,text,label\n", "classification", ", line 1: two columns are called 'text'"),

@@ -9,10 +9,10 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from headwise.data.aligner import align_words
 from headwise.data.examples import WordExample
 from headwise.data.treebanks import open_treebank
 from headwise.heads import find_heads
-from headwise.roles.aligner import align_words
 from headwise.roles.corpus import Corpus
 from headwise.roles.measure import RolePass, measure_language
 from headwise.roles.pairs import ParallelSentences, parallel_sentences, read_pairs

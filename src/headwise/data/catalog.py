@@ -46,7 +46,7 @@ def open_dataset(name: str | os.PathLike[str], task: str) -> Dataset:
         >>> reviews.languages
         ('de', 'tr')
     """
-    return replace(_find(os.fspath(name), task)[0], task=task)
+    return replace(_find(os.fspath(name), task)[0], task=task, source=os.fspath(name))
 
 
 def open_and_guess(name: str | os.PathLike[str], task: str | None = None) -> tuple[Dataset, str, str]:

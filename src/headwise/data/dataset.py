@@ -22,6 +22,8 @@ class Dataset:
         variants: Those of `languages` that are not part of `--languages all`: further corpora of a language, such as
             `en_ewt` beside `en`, and pairs of languages without English.
         task: The task that it was opened for.
+        source: What `open_dataset` opened, such as a folder, so that a run folder can open it again; empty for data
+            made in Python.
 
     Raises:
         HeadwiseError: A language code is not valid (files are named after it).
@@ -42,6 +44,7 @@ class Dataset:
     note: str = ""
     variants: tuple[str, ...] = ()
     task: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         for language in self.languages:

@@ -187,7 +187,7 @@ def _has(loaded: Loaded, code: str) -> bool:
 
 
 def _shown(example: Example) -> str:
-    if isinstance(example, WordExample):
+    if isinstance(example, WordExample) and example.labels:
         pairs = list(zip(example.words, example.labels, strict=True))
         return " ".join(f"{word}/{label}" for word, label in pairs[:12]) + (" …" if len(pairs) > 12 else "")
     text = _text(example)

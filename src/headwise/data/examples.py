@@ -11,7 +11,7 @@ UPOS = (
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text with a label, such as an intent; without a label, a text for language modelling."""
+    """One text with a label, such as an intent; without a label, a text for language modelling, or unlabelled data."""
 
     id: str
     text: str
@@ -20,7 +20,7 @@ class TextExample:
 
 @dataclass(frozen=True)
 class PairExample:
-    """Two texts with a label, such as premise and hypothesis."""
+    """Two texts with a label, such as premise and hypothesis; the label of unlabelled data is empty."""
 
     id: str
     first: str
@@ -35,7 +35,7 @@ class WordExample:
     Attributes:
         id: The id; equal for the same sentence in every language of an aligned set.
         words: The words, segmented as in the data.
-        labels: One label for each word.
+        labels: One label for each word; none for unlabelled data.
     """
 
     id: str

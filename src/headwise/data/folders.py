@@ -79,8 +79,8 @@ def default_folder() -> Path | None:
 
 
 def tasks_in(path: FilePath) -> tuple[str, ...]:
-    """Return the tasks for which a folder of published data sets has files."""
-    return tuple(task for task, (find, _) in _TASKS.items() if find(Path(path)))
+    """Return the tasks for which a folder of published data sets has files; `lm` also stands for `masked-lm`."""
+    return tuple(task for task, (find, _) in _TASKS.items() if task != "masked-lm" and find(Path(path)))
 
 
 def open_folder(path: FilePath, task: str) -> Dataset:
@@ -358,4 +358,5 @@ _TASKS: dict[str, tuple[Callable[[Path], list[Corpus]], str]] = {
     "classification": (_find_paraphrases, "paws-x/"),
     "translation": (_find_translation, "mt/"),
     "lm": (_find_texts, "mt/ or lm/"),
+    "masked-lm": (_find_texts, "mt/ or lm/"),
 }

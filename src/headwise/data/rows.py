@@ -19,7 +19,7 @@ from headwise.data.examples import (
 from headwise.data.ids import running_id
 from headwise.data.languages import check_code
 from headwise.data.tables import Table
-from headwise.data.task_names import CHOICE_TASKS, WORD_TASKS
+from headwise.data.task_names import CHOICE_TASKS, LABEL_TASKS, WORD_TASKS
 from headwise.data.tsv import NLI_LABELS
 from headwise.errors import HeadwiseError
 
@@ -47,7 +47,7 @@ _COLUMNS: dict[str, tuple[tuple[tuple[str, ...], ...], ...]] = {
     "ner": ((_WORDS, ("ner_tags", "labels", "tags")),),
     "slots": ((_WORDS, ("slots", "slot_labels", "labels", "tags")), (("utterance", "text"), ("slot_labels", "slots"))),
     "translation": ((("source",), ("target",)),),
-    "lm": (_TEXT,),
+    **dict.fromkeys(("lm", "masked-lm"), (_TEXT,)),
     "continuation": ((("prompt", "context", "question"), ("continuation", "completion", "answer")),),
     **dict.fromkeys(
         CHOICE_TASKS,
@@ -73,7 +73,7 @@ _REQUIRED = {
     "nli": "text, text2, label (or premise, hypothesis, label)",
     **dict.fromkeys(WORD_TASKS, "words, labels"),
     "translation": "source, target",
-    "lm": "text",
+    **dict.fromkeys(("lm", "masked-lm"), "text"),
     "continuation": "prompt, continuation",
     **dict.fromkeys(CHOICE_TASKS, "context, choices, answer (or context, choice1, choice2, …, answer)"),
     "minimal-pairs": "good, bad",
@@ -209,6 +209,7 @@ class _Columns:
     split: str | None
     id: str | None
     separator: str | None
+    labelled: bool = True
 
 
 def _find_columns(table: Table, task: str) -> _Columns:
@@ -216,6 +217,9 @@ def _find_columns(table: Table, task: str) -> _Columns:
         raise HeadwiseError(f"no own data for a task {task!r}: choose one of {', '.join(TASKS)}")
     names = _by_name(table.columns)
     content = _match(names, task)
+    labelled = content is not None or task not in LABEL_TASKS
+    if not labelled:
+        content = _match_texts(names, task)
     language: tuple[str, ...] = tuple(names[name] for name in _LANGUAGE if name in names)[:1]
     pair = ("source_language", "target_language")
     if task == "translation" and all(name in names for name in pair):
@@ -230,7 +234,17 @@ def _find_columns(table: Table, task: str) -> _Columns:
             f"{way_out}"
         )
     split = next((names[name] for name in _SPLIT if name in names), None)
-    return _Columns(content, language, split, names.get("id"), names.get("separator"))
+    return _Columns(content, language, split, names.get("id"), names.get("separator"), labelled)
+
+
+def _match_texts(names: Mapping[str, str], task: str) -> tuple[str, ...] | None:
+    """Return the columns of unlabelled data, if there is no other column, which may be one of labels."""
+    others = {*_LANGUAGE, *_SPLIT, "id"}
+    for *texts, _ in _COLUMNS[task]:
+        found = [next((names[name] for name in accepted if name in names), "") for accepted in texts]
+        if all(found) and not {*names.values()} - {*found} - {names[name] for name in others & names.keys()}:
+            return (*found, "")
+    return None
 
 
 class _Reader:
@@ -279,7 +293,7 @@ class _Reader:
         if not all(texts):
             return None
         match self._task:
-            case "lm":
+            case "lm" | "masked-lm":
                 return TextExample(id_, texts[0])
             case "translation":
                 return TranslationExample(id_, texts[0], texts[1])
@@ -288,7 +302,7 @@ class _Reader:
             case "continuation":
                 prompt = _text(where, content[0], cells.get(content[0]))
                 return PromptExample(id_, prompt, texts[0], self._separator(where, cells))
-        label = self._label(where, content[-1], cells.get(content[-1]))
+        label = self._label(where, content[-1], cells.get(content[-1])) if self._columns.labelled else ""
         return TextExample(id_, texts[0], label) if len(texts) == 1 else PairExample(id_, texts[0], texts[1], label)
 
     def _choice(self, where: str, id_: str, cells: Mapping[str, Any]) -> ChoiceExample:
@@ -317,7 +331,7 @@ class _Reader:
         content = self._columns.content
         if self._task == "continuation":  # the prompt may be empty
             return content[1:]
-        return content if self._task in ("lm", "translation", "minimal-pairs") else content[:-1]
+        return content if self._task in ("lm", "masked-lm", "translation", "minimal-pairs") else content[:-1]
 
     def _label(self, where: str, column: str, value: Any) -> str:
         label = "" if _is_missing(value) else _plain(value)
@@ -338,6 +352,8 @@ class _Reader:
         labels = _list(where, labels_column, cells.get(labels_column))
         if not words:
             return None
+        if not self._columns.labelled:
+            return WordExample(id_, words, ())
         if len(words) != len(labels):
             raise HeadwiseError(
                 f"{where}: {len(words)} words in {words_column!r} but {len(labels)} labels in {labels_column!r}: give "

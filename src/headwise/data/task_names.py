@@ -2,11 +2,21 @@
 
 #: All tasks.
 TASKS = (
-    *("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "continuation"),
-    *("choice", "choice-per-token", "choice-per-byte", "choice-per-character", "minimal-pairs", "answer-language"),
+    *("pos", "ner", "nli", "slots", "intents", "classification", "translation", "lm", "masked-lm"),
+    *(
+        "continuation",
+        "choice",
+        "choice-per-token",
+        "choice-per-byte",
+        "choice-per-character",
+        "minimal-pairs",
+        "answer-language",
+    ),
 )
 #: Tasks that label every word.
 WORD_TASKS = ("pos", "ner", "slots")
+#: Tasks whose labels are chosen from a list; data without labels can be scored by some games.
+LABEL_TASKS = (*WORD_TASKS, "nli", "intents", "classification")
 #: Tasks of multiple choice, and what each divides the log-likelihood of a choice by.
 CHOICE_TASKS = {
     "choice": "none",
@@ -18,4 +28,4 @@ CHOICE_TASKS = {
 #: Tasks of causal language models.
 CAUSAL_TASKS = ("lm", "continuation", "answer-language", *CHOICE_TASKS)
 #: Tasks that use the model's own output layer; the others need a classification head.
-TEXT_TASKS = ("translation", *CAUSAL_TASKS)
+TEXT_TASKS = ("translation", "masked-lm", *CAUSAL_TASKS)

@@ -25,6 +25,7 @@ from headwise.tasks.causal import LanguageTask, Perplexity, measure_texts, texts
 from headwise.tasks.choices import MultipleChoice, choices_of, evaluate_choices
 from headwise.tasks.continuation import ContinuationTask, evaluate_continuations
 from headwise.tasks.evaluation import Evaluation
+from headwise.tasks.masked import MaskedTask
 from headwise.tasks.metrics import Array, CorpusMetric, Metric
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Task
@@ -46,7 +47,7 @@ class Measurement:
     signatures: dict[str, str] = field(default_factory=dict)
 
 
-def evaluate(model: Any, task: Task, examples: Sequence[Example], tokenizer: Any) -> Evaluation:
+def evaluate(model: Any, task: Task | MaskedTask, examples: Sequence[Example], tokenizer: Any) -> Evaluation:
     """Measure a model on examples by the metric of its task.
 
     Args:
@@ -58,7 +59,7 @@ def evaluate(model: Any, task: Task, examples: Sequence[Example], tokenizer: Any
     return evaluate_encoded(model, task, encode_examples(task, examples, tokenizer))
 
 
-def evaluate_encoded(model: Any, task: Task, examples: ExampleSet) -> Evaluation:
+def evaluate_encoded(model: Any, task: Task | MaskedTask, examples: ExampleSet) -> Evaluation:
     """Measure a model on examples that are encoded already.
 
     Args:
@@ -103,7 +104,7 @@ def measure(
             measured = evaluate_continuations(model, task, examples, tokenizer)
         case MultipleChoice():
             measured = (evaluate_choices(model, task, choices_of(examples), tokenizer),)
-        case Task():
+        case Task() | MaskedTask():
             measured = (evaluate(model, task, examples, tokenizer),)
         case _:
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
@@ -180,7 +181,7 @@ class MaskJudge:
                 return _for_language(self.task, self.language).metrics
             case LanguageTask() | ContinuationTask():
                 return (Perplexity(),)
-            case Task() | MultipleChoice():
+            case Task() | MaskedTask() | MultipleChoice():
                 return (self.task.metric,)
         raise HeadwiseError(f"the task {self.task.name!r} cannot be measured")
 
@@ -214,7 +215,7 @@ class MaskJudge:
             mask.check(self.heads)
         if self.token_metric is not None:
             return self._answered(self.token_metric, masks, chosen)
-        if isinstance(self.task, Task | MultipleChoice):
+        if isinstance(self.task, Task | MaskedTask | MultipleChoice):
             return self._answered(self.task.metric, masks, chosen)
         found = (self._generated(mask, index) for mask, index in zip(masks, chosen, strict=True))
         rows = sum(map(len, chosen))

@@ -209,7 +209,7 @@ class Session:
     def commands(self, path: os.PathLike[str] | str) -> list[str]:
         """Commands that use a saved mask."""
         setting = self.setting
-        data = ["--task", setting.task.name, "--data", self.data or setting.dataset.name]
+        data = ["--task", setting.task.name, "--data", self.data or setting.dataset.source or setting.dataset.name]
         languages = ["--languages", ",".join(self.examples)]
         mask = ["--mask", str(path)]
         return [

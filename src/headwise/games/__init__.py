@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TopLogitGame,
     )
     from headwise.games.metric import MetricGame
+    from headwise.games.unlabelled import AgreementGame, NegativeEntropyGame, TopProbabilityGame
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -34,27 +35,32 @@ else:
                 "TopLogitGame",
             ),
             "metric": ("MetricGame",),
+            "unlabelled": ("AgreementGame", "NegativeEntropyGame", "TopProbabilityGame"),
         },
     )
 
 GAMES = (
     *("accuracy", "probability", "log-likelihood", "margin", "f1"),
     *("log-likelihood-per-byte", "log-likelihood-per-character"),
+    *("agreement", "top-probability", "negative-entropy"),
 )
 
 __all__ = [
     "GAMES",
     "AccuracyGame",
+    "AgreementGame",
     "Answers",
     "Game",
     "GenerationGame",
     "LikelihoodGame",
     "MarginGame",
     "MetricGame",
+    "NegativeEntropyGame",
     "ProbabilityGame",
     "SequenceLikelihoodGame",
     "TextLikelihoodGame",
     "TopLogitGame",
+    "TopProbabilityGame",
     "find_game",
     "generation_game",
 ]
@@ -64,7 +70,7 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
     """The game with this name.
 
     Args:
-        name: One of `GAMES`.
+        name: One of `GAMES`, or `agreement(LANGUAGE)` for another source language than English.
         labels: The task's labels in IOB2, for `f1`.
 
     Example:
@@ -73,6 +79,7 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
     """
     from headwise.games.means import AccuracyGame, LikelihoodGame, MarginGame, ProbabilityGame, TextLikelihoodGame
     from headwise.games.metric import MetricGame
+    from headwise.games.unlabelled import NegativeEntropyGame, TopProbabilityGame, find_agreement
     from headwise.tasks.metrics import EntityF1
 
     match name:
@@ -92,4 +99,10 @@ def find_game(name: str, labels: tuple[str, ...] = ()) -> "Game":
             return MetricGame(EntityF1(labels))
         case "f1":
             raise HeadwiseError("the game 'f1' needs the labels of its task")
+        case "top-probability":
+            return TopProbabilityGame()
+        case "negative-entropy":
+            return NegativeEntropyGame()
+    if (agreement := find_agreement(name)) is not None:
+        return agreement
     raise HeadwiseError(f"there is no game {name!r}: choose one of {', '.join(GAMES)}")

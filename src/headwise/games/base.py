@@ -1,14 +1,17 @@
 """The interface of games: a game computes statistics of a row from the model's answers."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from torch import Tensor
 
 from headwise.tasks.metrics import Answers, Array
 
-__all__ = ["Answers", "Array", "Game", "MeanGame"]
+__all__ = ["Answers", "Array", "Game", "Labels", "MeanGame"]
+
+#: The labels that a game compares predictions with: those of the data, answers of the model, or none.
+Labels = Literal["gold", "answers", "none"]
 
 
 class Game(Protocol):
@@ -34,6 +37,10 @@ class Game(Protocol):
     def differentiable(self) -> bool:
         """Whether the value has a gradient."""
 
+    @property
+    def labels(self) -> Labels:
+        """The labels that predictions are compared with."""
+
     def measure(self, answers: Answers) -> Tensor:
         """The statistics of each row, (rows, statistics)."""
 
@@ -49,6 +56,7 @@ class MeanGame:
     bounds: tuple[float, float] | None
     differentiable: bool
     statistics: int = 1
+    labels: Labels = "gold"
 
     def corpus(self, statistics: Array) -> float:
         """The mean over examples."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.games.base import Array
+from headwise.games.base import Array, Labels
 from headwise.tasks.text_metrics import TextMetric
 
 
@@ -26,6 +26,7 @@ class GenerationGame:
     statistics: int
     bounds: None = None
     differentiable: bool = False
+    labels: Labels = "gold"
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headwise.errors import HeadwiseError
-from headwise.games.base import Answers, MeanGame
+from headwise.games.base import Answers, Game, Labels, MeanGame
 from headwise.tasks.metrics import Accuracy
 
 
@@ -119,7 +119,18 @@ class TopLogitGame(MeanGame):
     name: str = "top-logit"
     bounds: tuple[float, float] | None = None
     differentiable: bool = True
+    labels: Labels = "none"
 
     def measure(self, answers: Answers) -> Tensor:
         """The mean of each row's largest logits, (rows, 1)."""
         return answers.mean(answers.logits.float().max(-1).values)
+
+
+def hard_game(game: Game) -> Game:
+    """The game that confirms decisions: accuracy for differentiable games with labels, otherwise the game itself.
+
+    Example:
+        >>> hard_game(ProbabilityGame()).name
+        'accuracy'
+    """
+    return AccuracyGame() if game.differentiable and game.labels != "none" else game

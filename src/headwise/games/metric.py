@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from headwise.games.base import Answers, Array
+from headwise.games.base import Answers, Array, Labels
 from headwise.tasks.metrics import Metric
 
 
@@ -21,6 +21,7 @@ class MetricGame:
     metric: Metric
     bounds: tuple[float, float] | None = None
     differentiable: bool = False
+    labels: Labels = "gold"
 
     @property
     def name(self) -> str:

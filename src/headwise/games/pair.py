@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.games.base import Answers, Array, Game
+from headwise.games.base import Answers, Array, Game, Labels
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class PairGame:
     def differentiable(self) -> bool:
         """False: gradients of pairs are not supported."""
         return False
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the first game."""
+        return self.first.labels
 
     def measure(self, answers: Answers) -> Tensor:
         """The statistics of both, (rows, statistics)."""

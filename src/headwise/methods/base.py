@@ -87,7 +87,16 @@ class Problem:
     baseline: MeanOutputs | None = None
 
     def engine(self, game: Game | None = None) -> Engine:
-        """An engine for the problem's game, or for another game."""
+        """An engine for the problem's game, or for another game.
+
+        Raises:
+            HeadwiseError: The other game needs labels, but the problem's game has none.
+        """
+        if game is not None and self.game.labels == "none" != game.labels:
+            raise HeadwiseError(
+                f"the game {self.game.name!r} has no labels, but the value {game.name!r} needs them: use a method that "
+                "values the game itself, such as stars, or the game 'agreement'"
+            )
         return self.make_engine(
             self.model, self.heads, game or self.game, self.examples, self.players, self.settings, self.baseline
         )

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from headwise.draws import Draws
 from headwise.engine import EngineCost
 from headwise.errors import HeadwiseError
-from headwise.games import AccuracyGame, ProbabilityGame
+from headwise.games import ProbabilityGame
+from headwise.games.means import hard_game
 from headwise.games.pair import PairGame
 from headwise.methods.base import Arrays, Problem, require_mean_game
 from headwise.methods.corrections import CORRECTIONS, Corrections, sum_corrections
@@ -128,8 +129,8 @@ class StarRounds:
         self.totals, self.squares, self.crosses = np.zeros((3, 2, n))
         self.test = self._start_test() if method.confidence == "betting" else None
         soft = problem.game if problem.game.differentiable else ProbabilityGame()
-        hard = AccuracyGame() if problem.game.differentiable else problem.game
-        self.gradient_engine, self.flip_engine = problem.engine(soft), problem.engine(PairGame(problem.game, hard))
+        both = PairGame(problem.game, hard_game(problem.game))
+        self.gradient_engine, self.flip_engine = problem.engine(soft), problem.engine(both)
 
     @property
     def done(self) -> bool:

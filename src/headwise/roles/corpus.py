@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from headwise.data.aligner import Links
 from headwise.data.examples import Example, PairExample, Sentence, TextExample, TranslationExample, WordExample
 from headwise.engine import ExampleSet
 from headwise.engine.examples import special_ids_of
 from headwise.errors import HeadwiseError
 from headwise.heads import HeadMap
-from headwise.roles.aligner import Links
 from headwise.tasks.causal import start_token
 from headwise.tasks.encoding import Batch, Encoded, inputs_of, make_batch, pad_id_of, token_inputs, usable_positions
 from headwise.tasks.translation import EncodedPair, TranslationTask, make_pair_batch

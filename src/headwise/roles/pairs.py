@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from headwise.data.aligner import Links, align_words
 from headwise.data.dataset import Dataset
 from headwise.data.examples import Example, Sentence, WordExample
 from headwise.errors import FieldError
 from headwise.heads import HeadMap
-from headwise.roles.aligner import Links, align_words
 from headwise.roles.corpus import (
     Corpus,
     ModelKind,

@@ -151,6 +151,11 @@ def _check(scored: Scored, judge: MaskJudge, folds: int) -> None:
         raise HeadwiseError(
             f"masks are compared for runs of stars, not of {scored.plan.method}: score with stars, or choose a rule"
         )
+    if (game := scored.problems[judge.language].game).labels != "gold":
+        raise HeadwiseError(
+            f"masks are compared by the metric of labelled examples, which the game {game.name!r} does not use: choose "
+            "a rule, such as likely"
+        )
     if (count := len(judge.examples)) < _FEWEST * folds:
         raise HeadwiseError(
             f"{folds} folds need at least {_FEWEST * folds} examples, but {judge.language} has {count}: "

@@ -1,20 +1,21 @@
 """From a plan and a setting to one scoring problem per language."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast, get_args
 
 from headwise.architectures import BASELINES, PLAYERS
-from headwise.data.examples import Example
 from headwise.engine import EngineFactory, EngineSettings, PlayerSet, kv_groups, mean_outputs, players_of
 from headwise.errors import FieldError, HeadwiseError
 from headwise.games import GAMES, Game, find_game
+from headwise.games.unlabelled import find_agreement
 from headwise.heads import HeadMap, PlayerKind
 from headwise.means import MeanOutputs
 from headwise.methods import Estimand, Problem
 from headwise.scoring.plan import ScoringPlan
-from headwise.scoring.setting import Setting, fingerprint_examples, load_setting
+from headwise.scoring.setting import Setting, load_setting
+from headwise.scoring.unlabelled import GameExamples, game_examples
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece
 
@@ -28,12 +29,13 @@ def check_plan(plan: ScoringPlan) -> None:
     find_estimand(plan.estimand)
     for field, value, known in (
         ("players", plan.players, PLAYERS),
-        ("game", plan.game, GAMES),
         ("piece", plan.piece, get_args(Piece)),
         ("baseline", plan.baseline, BASELINES),
     ):
         if value not in known:
             raise FieldError(field, f"must be one of {', '.join(known)}, not {value!r}")
+    if plan.game not in GAMES and find_agreement(plan.game) is None:
+        raise FieldError("game", f"must be one of {', '.join(GAMES)} or agreement(LANGUAGE), not {plan.game!r}")
     if plan.baseline == "mean" and plan.players == "layers":
         raise FieldError("baseline", "a layer that is off is skipped, so it has no mean output: use 'zero'")
 
@@ -63,34 +65,30 @@ def make_problems(
     if make_engine is not None:
         setting = replace(setting, make_engine=make_engine)
     selection = setting.examples(plan.languages, plan.split, plan.limit)
-    known = means or {}
-    problems = {
-        language: _problem(plan, setting, language, each, known.get(language))
-        for language, each in selection.examples.items()
-    }
-    return problems, selection.notes
+    game, known = _game(plan.game, setting.task), means or {}
+    found, notes = game_examples(setting, game, selection.examples, plan.split, EngineSettings(bfloat16=plan.bfloat16))
+    problems = {language: _problem(plan, setting, game, each, known) for language, each in found.items()}
+    return problems, (*selection.notes, *notes)
 
 
 def _problem(
-    plan: ScoringPlan, setting: Setting, language: str, examples: Sequence[Example], means: MeanOutputs | None
+    plan: ScoringPlan, setting: Setting, game: Game, examples: GameExamples, known: Mapping[str, MeanOutputs]
 ) -> Problem:
     players = find_players(setting.heads, plan.players)
     if not len(players):
         raise HeadwiseError(f"{setting.name}: the model has no {plan.players} left, so there is nothing to score")
-    encoded = setting.encode(examples)
-    if plan.baseline == "zero":
-        means = None
-    elif means is None:
-        means = mean_outputs(setting.model, setting.heads, encoded, language)
+    means, language = None, examples.language
+    if plan.baseline == "mean":
+        means = known.get(language) or mean_outputs(setting.model, setting.heads, examples.encoded, language)
     return Problem(
         model=setting.model,
         heads=setting.heads,
-        examples=encoded,
+        examples=examples.encoded,
         players=players,
-        game=_game(plan.game, setting.task),
+        game=game,
         estimand=find_estimand(plan.estimand),
         language=language,
-        data=fingerprint_examples(examples, encoded.encoded),
+        data=examples.fingerprint,
         settings=EngineSettings(bfloat16=plan.bfloat16),
         make_engine=setting.make_engine,
         baseline=means,

@@ -14,7 +14,8 @@ from headwise.engine import EngineFactory
 from headwise.engine.base import calls_at_once
 from headwise.errors import FieldError, HeadwiseError
 from headwise.files import hash_json
-from headwise.games import AccuracyGame, ProbabilityGame
+from headwise.games import ProbabilityGame
+from headwise.games.means import hard_game
 from headwise.masks import HeadMask
 from headwise.means import load_means
 from headwise.methods.base import Problem
@@ -97,9 +98,10 @@ def _refine_steps(
     best, steps = yield from climb(search, first, progress)
     if (best == first).all():
         return Refined(start, steps, search.units, "as it was")
-    after = yield from search.hard_value(best)
-    if after < (yield from search.hard_value(first)):
-        return Refined(start, steps, search.units, "as it was")
+    if search.hard_game != search.soft_game:
+        after = yield from search.hard_value(best)
+        if after < (yield from search.hard_value(first)):
+            return Refined(start, steps, search.units, "as it was")
     off = [member for each, on in zip(members, best, strict=True) if not on for member in each]
     mask = HeadMask.without(problem.heads, off, start.kind, problem.language)
     return Refined(mask, steps, search.units, "refined")
@@ -192,7 +194,7 @@ class _Search:
     def __init__(self, problem: Problem, plan: RefinementPlan, journal: Journal | None) -> None:
         self.problem, self.plan, self.journal = problem, plan, journal
         self.soft_game = problem.game if problem.game.differentiable else ProbabilityGame()
-        self.hard_game = AccuracyGame()
+        self.hard_game = hard_game(self.soft_game)
         self.soft, self.hard = problem.engine(self.soft_game), problem.engine(self.hard_game)
         order = np.argsort(Draws(plan.seed, "refine").uniform(0, 1, len(problem.examples))[0])
         self.index = order[: plan.examples]
@@ -216,7 +218,7 @@ class _Search:
         return Measured(kept["values"], Estimates(kept["slopes"], kept["errors"]))
 
     def hard_value(self, on: On) -> Steps[float]:
-        """The accuracy under a mask."""
+        """The hard value of a mask, such as its accuracy."""
 
         def compute() -> dict[str, Array]:
             found = self.hard.values(np.tile(on, (len(self.holding), 1)), self.holding)

@@ -12,6 +12,7 @@ from headwise.tasks.causal import LanguageTask
 from headwise.tasks.choices import MultipleChoice, Normalise
 from headwise.tasks.continuation import ContinuationTask
 from headwise.tasks.encoding import usable_positions
+from headwise.tasks.masked import MaskedTask
 from headwise.tasks.protocol import AnyTask
 from headwise.tasks.task import Piece, Task, check_piece, find_task
 from headwise.tasks.translation import TranslationTask
@@ -50,6 +51,10 @@ def task_of(model: Any, name: str, piece: Piece = "text", beams: int = 1, window
         if not writes or not config.is_encoder_decoder:
             raise _wrong_kind(model, name, "a sequence-to-sequence model such as Marian or mT5")
         return TranslationTask(beams=beams, max_length=longest)
+    if name == "masked-lm":
+        if not type(base_model(model)).__name__.endswith("ForMaskedLM"):
+            raise _wrong_kind(model, name, "a masked language model such as XLM-R with its own output layer")
+        return MaskedTask(window=longest)
     if name not in CAUSAL_TASKS:
         return _classification(model, name, piece)
     if not writes or config.is_encoder_decoder or find_heads(model).sites[0].stack != "decoder":

@@ -47,8 +47,13 @@ class Task:
             The encoded examples, and the number of examples that were cut.
 
         Raises:
-            HeadwiseError: An example has a label that the task does not have.
+            HeadwiseError: An example has no label, or one that the task does not have.
         """
+        if (bare := next((each for each in examples if not is_labelled(each)), None)) is not None:
+            raise HeadwiseError(
+                f"the example {bare.id} has no label: add labels, or score with a game that needs none "
+                "(agreement, top-probability, negative-entropy)"
+            )
         number = {label: index for index, label in enumerate(self.labels)}
         encode = self._encode_words if self.kind == "words" else self._encode_sequences
         try:
@@ -118,6 +123,15 @@ class Task:
         metric = replace(self.metric, labels=labels) if isinstance(self.metric, EntityF1) else self.metric
         return replace(self, labels=labels, metric=metric)
 
+    def without_labels(self, examples: Sequence[Example]) -> tuple[Example, ...]:
+        """The examples with the first label of the task in place of their labels, for games that read no labels."""
+        return tuple(
+            replace(each, labels=(self.labels[0],) * len(each.words))
+            if isinstance(each, WordExample)
+            else replace(cast(TextExample | PairExample, each), label=self.labels[0])
+            for each in examples
+        )
+
     def make_batch(self, model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
         """A batch of some of the encoded examples, with the inputs that the model takes."""
         return make_batch(encoded, index, pad_id, inputs_of(model))
@@ -176,10 +190,23 @@ def _published_or(published: tuple[str, ...], labels: Sequence[str]) -> tuple[st
     return published if set(labels) <= set(published) else tuple(labels)
 
 
+def is_labelled(example: Example) -> bool:
+    """Whether an example of a classification task has labels."""
+    if isinstance(example, WordExample):
+        return len(example.labels) == len(example.words)
+    return bool(cast(TextExample | PairExample, example).label)
+
+
 def labels_of(examples: Sequence[Example]) -> tuple[str, ...]:
-    """All labels of the examples, sorted, `O` first; in IOB2 both the `B-` and the `I-` label of each type."""
+    """All labels of the examples, sorted, `O` first; in IOB2 both the `B-` and the `I-` label of each type.
+
+    Raises:
+        HeadwiseError: An example of a classification task has no label.
+    """
     found: set[str] = set()
     for example in examples:
+        if isinstance(example, WordExample | TextExample | PairExample) and not is_labelled(example):
+            raise HeadwiseError(f"the example {example.id} has no label: add labels")
         match example:
             case WordExample():
                 found.update(example.labels)

@@ -19,7 +19,7 @@ DIRECTIONS = ("forward", "backward")
 class Alignment:
     """How much words attend to their translations: from the first sentence to the second (`forward`), and backward.
 
-    Words are linked as `headwise.roles.aligner` says. Pieces are merged to words as for syntax.
+    Words are linked as `headwise.data.aligner` says. Pieces are merged to words as for syntax.
 
     Attributes:
         columns: For each direction: `alignment:link`, how often the largest attention to a word of the other sentence

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headwise.architectures import Stack
-from headwise.roles.aligner import Ids, model_1
+from headwise.data.aligner import Ids, model_1
 from headwise.roles.attention import BatchTokens, SiteAttention, top_in
 from headwise.roles.corpus import Corpus
 from headwise.roles.statistics.base import Column
