@@ -355,7 +355,11 @@ if (data) {
   roleLegend();
   $("maps").append(...data.languages.map(figureOf));
   redraw();
-  drawGlance();
+  new IntersectionObserver((entries, watching) => { // a link to another part of the page, or a phone, does not need it
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    watching.disconnect();
+    drawGlance();
+  }).observe($("glance"));
   $("view").addEventListener("change", redraw);
   $("own-scale")?.addEventListener("change", redraw);
   $("find-language")?.addEventListener("input", (event) => {
