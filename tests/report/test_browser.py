@@ -86,6 +86,7 @@ def test_the_opening_screen_has_the_sentence_and_the_chart(visit: Open, report: 
 def test_the_opening_screen_has_all_heads_in_all_languages(visit: Open, report: Path, tmp_path: Path) -> None:
     tab = visit(report)
     strips = tab.page.locator("#glance .strip")
+    strips.first.wait_for()
     assert strips.count() == 8
     box = tab.page.locator("#glance").bounding_box()
     text = tab.page.locator(".headline").bounding_box()
@@ -99,6 +100,7 @@ def test_the_opening_screen_has_all_heads_in_all_languages(visit: Open, report: 
     assert tab.text("#head-title").startswith("L0H0")
     write_report(tmp_path / "large.html", large_report())
     large = visit(tmp_path / "large.html")
+    large.page.locator("#glance .strip").first.wait_for()
     assert large.page.locator("#glance .strip").count() == 50
     assert large.page.locator("#glance").bounding_box()["height"] < 300
 

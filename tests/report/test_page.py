@@ -221,14 +221,16 @@ def test_the_command_that_prunes_is_shown() -> None:
 
 def test_the_atlas_says_what_a_value_is() -> None:
     scores = sample_scores(["zh", "tr"])
-    assert "The value of a head is what it adds to the probability when it joins other heads" in render(
+    assert "The value of a head is what it adds to the probability of the correct answers when it joins" in render(
         Report("", scores=scores)
     )
     alone = {
         code: dataclasses.replace(each, provenance=dataclasses.replace(each.provenance, estimand="leave-one-out"))
         for code, each in scores.items()
     }
-    assert "what the probability loses when this head alone is removed" in render(Report("", scores=alone))
+    assert "what the probability of the correct answers loses when this head alone is removed" in render(
+        Report("", scores=alone)
+    )
     assert "The value of a head is" not in render(Report("", scores={**scores, "tr": alone["tr"]}))
 
 

@@ -33,6 +33,18 @@ def test_gains_have_dots_at_their_differences() -> None:
     assert [label.get_text() for label in axis.get_yticklabels()] == ["Chinese", "Turkish", "Arabic"]
 
 
+def test_all_texts_of_a_figure_have_the_size_of_its_style() -> None:
+    [gains] = plot_gains(sample_kinds(THREE), "accuracy").axes
+    assert {text.get_fontsize() for text in gains.get_legend().get_texts()} == {8}
+    maps = plot_maps(sample_scores(THREE))
+    sizes = {text.get_fontsize() for axis in maps.axes for text in (axis.title, axis.yaxis.label, axis.xaxis.label)}
+    assert sizes == {8}
+    names = {line.get_label(): line.get_marker().lower() for line in gains.lines}
+    assert [name for name, marker in names.items() if marker == "d" and not name.startswith("_")] == [
+        "as many at random"
+    ]
+
+
 def test_curves_have_their_points() -> None:
     curves = sample_curves(THREE)
     axes = plot_curves(curves, "accuracy").axes

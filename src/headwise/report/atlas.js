@@ -338,7 +338,7 @@ function drawGlance() {
   const about = glance.querySelector(".about-strips");
   if (!about) return;
   about.textContent = "orange harmful, blue helpful; one row per language, one column per " + data.noun;
-  glance.style.setProperty("--strip", `${Math.max(3, Math.min(15, Math.floor(250 / data.languages.length) - 1))}px`);
+  glance.style.setProperty("--strip", `${Math.max(3, Math.min(24, Math.floor(250 / data.languages.length) - 1))}px`);
   glance.classList.toggle("dense", data.languages.length > 18);
 }
 
@@ -355,7 +355,11 @@ if (data) {
   roleLegend();
   $("maps").append(...data.languages.map(figureOf));
   redraw();
-  drawGlance();
+  new IntersectionObserver((entries, watching) => { // a link to another part of the page, or a phone, does not need it
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    watching.disconnect();
+    drawGlance();
+  }).observe($("glance"));
   $("view").addEventListener("change", redraw);
   $("own-scale")?.addEventListener("change", redraw);
   $("find-language")?.addEventListener("input", (event) => {

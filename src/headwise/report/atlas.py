@@ -58,6 +58,7 @@ def _meaning(scores: Mapping[str, HeadScores], noun: str) -> str:
     if len(found) != 1:
         return ""
     [(estimand, game)] = found
+    game = "probability of the correct answers" if game == "probability" else game
     if estimand in ("full", "truncated"):
         return (
             f"The value of a {noun} is what it adds to the {game} when it joins other {noun}s, on average over sets of "

@@ -1,12 +1,13 @@
 """Figures for papers, drawn by matplotlib: maps, gains, curves, L0 paths and the similarity of languages."""
 
+import functools
 import io
 import math
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from headwise.scores import HeadScores
 from headwise.scores.affinity import shared_scores
 from headwise.support.extras import require
 
+P = ParamSpec("P")
 #: Endings of figure files.
 FORMATS = (".svg", ".pdf", ".png")
 #: Style of all figures. Text in SVG and PDF files stays text; the same data give the same SVG file.
@@ -28,7 +30,7 @@ _STYLE = {
     "font.size": 8, "axes.titlesize": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
     "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "headwise", "savefig.dpi": 300,
 }  # fmt: skip
-_MARKERS = "osD^vP"
+_MARKERS = "os^vPX"  # no diamonds: they are the random control
 #: Kinds of lines: curves differ without colours too.
 _DASHES = ("-", "--", ":", "-.")
 #: Points of curves with at most this number of them are marked.
@@ -60,10 +62,19 @@ def check_format(path: str | os.PathLike[str]) -> None:
 
 def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
     """A figure with (rows, columns) axes; it is not registered anywhere, so it needs no closing."""
-    matplotlib = require("matplotlib", "plots", "a figure")
-    with matplotlib.rc_context(_STYLE):
-        figure = require("matplotlib.figure", "plots", "a figure").Figure(figsize=size, layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False)
+    figure = require("matplotlib.figure", "plots", "a figure").Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _styled(plot: Callable[P, Any]) -> Callable[P, Any]:
+    """Draws all parts of a figure in the style of headwise, also legends and titles."""
+
+    @functools.wraps(plot)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with require("matplotlib", "plots", "a figure").rc_context(_STYLE):
+            return plot(*args, **kwargs)
+
+    return draw
 
 
 def _colours() -> Any:
@@ -72,6 +83,7 @@ def _colours() -> Any:
     )
 
 
+@_styled
 def plot_maps(scores: Mapping[str, HeadScores]) -> Any:
     """The values of all heads, one map per language and stack; a dot marks heads that are decided to be harmful.
 
@@ -100,6 +112,7 @@ def plot_maps(scores: Mapping[str, HeadScores]) -> Any:
     return figure
 
 
+@_styled
 def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
     """The change of the metric in every language by every main kind of mask, with 95% intervals and random controls.
 
@@ -132,6 +145,7 @@ def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
     return figure
 
 
+@_styled
 def plot_curves(curves: Sequence[Curve], metric: str, axis: str = "heads removed", text: str = "") -> Any:
     """Curves, such as the metric as more and more heads are removed; one plot per language.
 
@@ -172,6 +186,7 @@ def _draw_curves(axes: Iterable[Any], curves: Sequence[Curve], metric: str, titl
             axis.legend()
 
 
+@_styled
 def plot_paths(
     curves: Sequence[Curve], metric: str, sites: Sequence[str], kept: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Any:
@@ -205,6 +220,7 @@ def plot_paths(
     return figure
 
 
+@_styled
 def plot_likeness(scores: Mapping[str, HeadScores]) -> Any:
     """Spearman's rank correlation between the values of all pairs of languages; similar languages are neighbours.
 

@@ -78,15 +78,17 @@ class StudyTable:
 
 
 def show_cell(cell: TableCell) -> str:
-    """A cell as text: two decimals, and two significant digits for numbers below 0.1.
+    """A cell as text: two decimals, two significant digits for numbers below 0.1, none for numbers above 10,000.
 
     Example:
-        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, 0.00123456, None)]
-        ['zh', '3', '0.12', '0.0012', '']
+        >>> [show_cell(cell) for cell in ("zh", 3, 0.123456, 0.00123456, 598235437.29, None)]
+        ['zh', '3', '0.12', '0.0012', '598235437', '']
     """
     if cell is None:
         return ""
     if isinstance(cell, float):
+        if abs(cell) >= 10_000:
+            return f"{cell:.0f}"
         return f"{cell:.2g}" if 0 < abs(cell) < 0.1 else f"{cell:.2f}"
     return str(cell)
 
