@@ -361,6 +361,7 @@ class LocalEngine:
     @cached_property
     def _tree_engine(self) -> "LocalEngine | None":
         """Values multiple choice with one row for all choices of an example; None if the model does not take trees."""
+        assert not isinstance(self.game, GenerationGame)
         if not (self.settings.reuse_prefixes and takes_trees(self.model, self.heads)):
             return None
         return self._of(self.game, choice_trees(self.examples))
