@@ -163,9 +163,7 @@ def ratios(world: World, ways: Iterable[str], seconds: Mapping[str, list[float]]
         for way in ways:
             each = seconds[f"{way} {kind}"]
             ratio = median_ratio(each, seconds[f"engine {kind}"])
-            print(
-                f"{kind:>8} {way:>12} {count / np.median(each):8.2f} requests per second, engine: {ratio:.2f} times as fast"
-            )
+            print(f"{kind:>8} {way:>12} {count / np.median(each):8.2f} requests/s, {ratio:.2f} times the engine's time")
             if way != "engine":
                 suffix = "" if kind == "all" else f"_{kind}"
                 figures[f"ratio_to_{way.replace('-', '_').replace(' ', '_')}{suffix}"] = round(ratio, 2)
