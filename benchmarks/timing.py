@@ -8,16 +8,24 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 
-def interleave(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call in each round; the order rotates every round, and the first round is a warm-up."""
+def interleave(
+    calls: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each call in each round; the order rotates every round, and the first round is a warm-up.
+
+    Args:
+        calls: The calls by name.
+        rounds: Number of rounds after the warm-up.
+        clock: The clock; `time.process_time` does not count what other processes take.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     for turn in range(rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = time.perf_counter()
+            start = clock()
             calls[name]()
             if turn:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 

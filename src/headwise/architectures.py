@@ -81,8 +81,8 @@ class Family:
         position: Kind of position information with one entry per head that is passed to the attention.
         relevance: Whether the rules of `headwise.propagation` cover all its operations, as its tests show.
         projects_positions: Whether the projections into the heads are also applied to embeddings of positions.
-        token_trees: Whether sequences with the same beginning can share its tokens in one row: positions are inputs, and
-            there is an attention mask for every pair of tokens.
+        token_trees: Whether sequences with the same beginning can share its tokens in one row: the model takes
+            positions and a mask for pairs of tokens.
     """
 
     name: str

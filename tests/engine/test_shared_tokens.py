@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from headwise import find_heads
-from headwise.data.examples import ChoiceExample
+from headwise.data.examples import ChoiceExample, PromptExample
 from headwise.engine import EngineSettings, LocalEngine, encode_examples
 from headwise.engine.shared_tokens import takes_trees
-from headwise.games import AccuracyGame, Game, MetricGame, ProbabilityGame
+from headwise.games import AccuracyGame, Game, LikelihoodGame, MetricGame, ProbabilityGame, TextLikelihoodGame
 from headwise.games.pair import PairGame
+from headwise.tasks.causal import BitsPerByte
 from headwise.tasks.choices import MultipleChoice
+from headwise.tasks.continuation import ContinuationTask
 from headwise.tasks.encoding import Encoded
 from headwise.tasks.metrics import Accuracy
 from headwise.tasks.token_trees import TokenTree, make_tree_batch
@@ -152,3 +154,55 @@ def test_the_tokens_of_a_tree_have_the_states_of_their_sequences(name: str) -> N
         alone = torch.cat([model(torch.tensor([each.ids]), use_cache=False).logits[0] for each in whole])
     assert torch.allclose(logits[0, list(tree.positions)], alone, atol=1e-5)
     assert torch.allclose(logits[1, :2], alone[-2:], atol=1e-5)
+
+
+PROMPTS = [
+    PromptExample("1", "w2 w3 w4 w5 w6", "w9 w9 w8"),
+    PromptExample("2", "w7 w7 w7", "w8 w2"),
+    PromptExample("3", "w2 w3 w4 w5 w6", "w9 w7"),
+    PromptExample("4", "w2 w3 w4 w5 w6", "w11"),
+]
+
+
+def prompt_engines(name: str, game: Game) -> tuple[LocalEngine, LocalEngine]:
+    """An engine that shares the prompts of continuations and one that does not."""
+    family, changes = READERS.get(name, (name, {}))
+    model = BY_NAME[family].build(**changes)
+    examples = encode_examples(ContinuationTask(window=40), PROMPTS, WORDS)
+    settings = (EngineSettings(), EngineSettings(reuse_prefixes=False))
+    one, other = (LocalEngine(model, None, game, examples, settings=each) for each in settings)
+    return one, other
+
+
+@pytest.mark.parametrize("game", [LikelihoodGame(), TextLikelihoodGame(), MetricGame(BitsPerByte())], ids=str)
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2", "bloom"])
+def test_continuations_of_one_prompt_share_it_under_equal_gates(name: str, game: Game) -> None:
+    shared, alone = prompt_engines(name, game)
+    masks = np.random.default_rng(0).random((3, len(shared.players))) < 0.6
+    rows = np.repeat(masks, 4, axis=0), np.tile([3, 1, 0, 2], 3)
+    found, expected = shared.values(*rows), alone.values(*rows)
+    assert torch.allclose(found.values, expected.values, atol=1e-5)
+    if name == "bloom":
+        assert found.cost.tokens <= expected.cost.tokens
+        return
+    assert expected.cost.tokens == 3 * (7 + 6 + 5 + 4)
+    assert found.cost.tokens <= 3 * (5 + 2 + 4)
+    assert found.cost.units == pytest.approx(12 * found.cost.tokens / expected.cost.tokens)
+
+
+def test_rows_with_other_gates_are_not_merged() -> None:
+    shared, alone = prompt_engines("llama", LikelihoodGame())
+    masks, index = random_rows(shared, 9)
+    found, expected = shared.values(masks, index), alone.values(masks, index)
+    assert torch.allclose(found.values, expected.values, atol=1e-5)
+    assert found.cost.units <= shared.most_units(9)
+
+
+def test_flips_of_continuations_stay_within_their_bound() -> None:
+    shared, alone = prompt_engines("llama", LikelihoodGame())
+    count = len(shared.players)
+    bases, players = np.ones((4, count), dtype=bool), np.random.default_rng(1).integers(0, count, (4, 3))
+    players[2] = players[0]
+    found, expected = (each.flips(bases, np.arange(4), players) for each in (shared, alone))
+    assert torch.allclose(found.flipped, expected.flipped, atol=1e-5)
+    assert found.cost.units <= shared.most_units(16, 4 + float(shared.flip_units[players].sum())) + 1e-9

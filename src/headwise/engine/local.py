@@ -27,7 +27,7 @@ from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
-from headwise.engine.shared_tokens import ChoiceTree, choice_answers, choice_trees, takes_trees
+from headwise.engine.shared_tokens import SequencesGame, SharedPrompts, choice_trees, measure_trees, takes_trees
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
@@ -35,6 +35,7 @@ from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
 from headwise.tasks.encoding import Batch, check_vocabulary
+from headwise.tasks.token_trees import TokenTree
 
 #: A row is short if it has fewer tokens than this.
 _SHORT = 256
@@ -90,6 +91,9 @@ class LocalEngine:
             return self._generated(self.game, on, index)
         if (choices := self._choice_engine(value_bytes(self.model, self.heads))) is not None:
             return choices.values(on, index)
+        if self._prompts is not None and (merged := self._prompts.merge(on, index)) is not None:
+            trees = self._of(SequencesGame(self.game, merged.most), merged.examples(self.examples))
+            return merged.split(trees.values(on[merged.first], merged.tree), self.examples, index, self.game.statistics)
         absent = absent_heads(self.heads, self.players, on)
         tokens = int(self.examples.lengths[index].sum())
         if not (absent and saved_operations(self.model, self.heads, absent, tokens) > WORTH_A_COPY):
@@ -273,8 +277,8 @@ class LocalEngine:
         if outputs is None and logits.dim() == 2:
             outputs = len(logits)
         answers = self._answers_of(batch, task.select(logits, batch) if layer is None else logits, pack.examples)
-        trees = [each for each in map(self.examples.encoded.__getitem__, pack.examples) if isinstance(each, ChoiceTree)]
-        measured = game.measure(choice_answers(answers, trees) if trees else answers)
+        trees = [each for each in map(self.examples.encoded.__getitem__, pack.examples) if isinstance(each, TokenTree)]
+        measured = measure_trees(game, answers, trees) if trees else game.measure(answers)
         # argmax, as in accuracy, hides NaN and infinity. Minus infinity may be a token that is not allowed. The maximum
         # of a row with NaN is NaN.
         if (unknown := ~(answers.logits.amax(-1) < torch.inf)).any():
@@ -361,9 +365,20 @@ class LocalEngine:
     @cached_property
     def _tree_engine(self) -> "LocalEngine | None":
         """Values multiple choice with one row for all choices of an example; None if the model does not take trees."""
+        assert not isinstance(self.game, GenerationGame)
         if not (self.settings.reuse_prefixes and takes_trees(self.model, self.heads)):
             return None
         return self._of(self.game, choice_trees(self.examples))
+
+    @cached_property
+    def _prompts(self) -> SharedPrompts | None:
+        """Examples that begin with the same tokens; None if there are none, or the model does not take trees."""
+        trees = any(isinstance(each, TokenTree) for each in self.examples.encoded)
+        if trees or not self.settings.reuse_prefixes or not takes_trees(self.model, self.heads):
+            return None
+        if output_layer(self.model, self.examples.task) is None:  # a classifier reads the end of a row
+            return None
+        return SharedPrompts.find(self.examples, self._token_budget())
 
     @cached_property
     def _sequence_engine(self) -> ChoiceEngine:

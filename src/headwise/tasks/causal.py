@@ -10,10 +10,11 @@ from torch import Tensor
 
 from headwise.data.examples import Example, TextExample
 from headwise.errors import HeadwiseError
-from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch, pad_id_of, usable_positions
+from headwise.tasks.encoding import Batch, Encoded, TextSize, pad_id_of, usable_positions
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating, sum_gold
 from headwise.tasks.metrics import Answers, Array
+from headwise.tasks.token_trees import make_token_batch
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class LanguageTask:
             HeadwiseError: The window is longer than the model's maximum.
         """
         check_window(model, self.window, stride=1)
-        return make_batch(encoded, index, pad_id)
+        return make_token_batch(model, encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
         """The logits that predict each token, (tokens, vocabulary)."""

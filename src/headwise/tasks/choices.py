@@ -11,11 +11,11 @@ from headwise.data.examples import ChoiceExample, Example
 from headwise.errors import HeadwiseError
 from headwise.tasks.causal import check_window, sum_sequences
 from headwise.tasks.continuation import encode_continuation
-from headwise.tasks.encoding import Batch, Encoded, make_batch
+from headwise.tasks.encoding import Batch, Encoded
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating
 from headwise.tasks.metrics import Accuracy, Array
-from headwise.tasks.token_trees import TokenTree, make_tree_batch
+from headwise.tasks.token_trees import make_token_batch
 
 #: What a choice's log-likelihood is divided by.
 Normalise = Literal["none", "tokens", "bytes", "characters"]
@@ -139,9 +139,7 @@ class MultipleChoice:
                 "that asks for values or gradients (stars, michel, …), or the task 'continuation' or 'lm'"
             )
         check_window(model, self.window, stride=1)
-        if trees := [each for each in encoded if isinstance(each, TokenTree)]:
-            return make_tree_batch(model, trees, index, pad_id)
-        return make_batch(encoded, index, pad_id)
+        return make_token_batch(model, encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
         """The model's output where each token is predicted, (tokens, vocabulary)."""

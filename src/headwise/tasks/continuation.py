@@ -10,10 +10,11 @@ from torch import Tensor
 from headwise.data.examples import Example, PromptExample
 from headwise.errors import HeadwiseError
 from headwise.tasks.causal import BitsPerByte, BitsPerCharacter, Perplexity, check_window, start_token, sum_sequences
-from headwise.tasks.encoding import Batch, Encoded, TextSize, make_batch
+from headwise.tasks.encoding import Batch, Encoded, TextSize
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.likelihood import Gating
 from headwise.tasks.metrics import Accuracy, Array, CorpusMetric
+from headwise.tasks.token_trees import make_token_batch
 
 
 def encode_pair(context: str, continuation: str, tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -90,7 +91,7 @@ class ContinuationTask:
             HeadwiseError: The window is longer than the model's maximum.
         """
         check_window(model, self.window, stride=1)
-        return make_batch(encoded, index, pad_id)
+        return make_token_batch(model, encoded, index, pad_id)
 
     def select(self, logits: Tensor, batch: Batch) -> Tensor:
         """The logits that predict each token of a continuation, (tokens, vocabulary)."""

@@ -123,3 +123,10 @@ def make_tree_batch(model: Any, trees: Sequence[TokenTree], index: Sequence[int]
     return TreeBatch(
         **vars(plain), depths=depths, seen=seen, window=window, by_kind="sliding_attention" in kinds, dtype=dtype
     )
+
+
+def make_token_batch(model: Any, encoded: Sequence[Encoded], index: Sequence[int], pad_id: int) -> Batch:
+    """A batch of some examples, which are trees or not, for a causal model."""
+    if trees := [each for each in encoded if isinstance(each, TokenTree)]:
+        return make_tree_batch(model, trees, index, pad_id)
+    return make_batch(encoded, index, pad_id)
