@@ -190,7 +190,7 @@ def _covariance(each: Sequence[Array]) -> Array:
     counts = np.array([len(column) for column in each])
     found = np.zeros((len(each), len(each)))
     for count in np.unique(counts):
-        among = np.flatnonzero(counts >= count)
+        among = np.flatnonzero(counts >= count).tolist()
         shared = np.atleast_2d(np.cov([each[place][:count] for place in among]))
         found[np.ix_(among, among)] = shared / np.maximum.outer(counts[among], counts[among])
     return found
