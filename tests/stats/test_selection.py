@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from headwise import HeadwiseError
-from headwise.stats.selection import select_system, true_gains
+from headwise.stats.selection import _covariance, left_behind, select_system, true_gains
 
 Array = NDArray[np.float64]
 GAMES, EXAMPLES, SYSTEMS = 400, 300, 5
@@ -28,20 +28,29 @@ def game(draw: np.random.Generator, gains: Array) -> tuple[Array, list[Array]]:
     return np.stack([right, ones], 1).astype(float), [np.stack([each, ones], 1) for each in answers]
 
 
-def simulate(spread: float, games: int = GAMES) -> Array:
+def drop(base: Array, systems: list[Array]) -> list[Array]:
+    """The systems; of those that are left behind after half of the examples, only that half."""
+    half = len(base) // 2
+    behind = left_behind(base[:half], [each[:half] for each in systems], accuracy)
+    return [each[:half] if far else each for each, far in zip(systems, behind, strict=True)]
+
+
+def simulate(spread: float, dropping: bool, games: int = GAMES) -> Array:
     """For each chosen system: its true gain, the expected one, the ends of the interval and the chance of a loss."""
     draw, found = np.random.default_rng(int(10 * spread)), []
     for _ in range(games):
         truth = spread * (np.sqrt(0.5) * draw.normal() + np.sqrt(0.5) * draw.normal(0, 1, SYSTEMS))
-        each = select_system(*game(draw, truth), accuracy)
+        base, systems = game(draw, truth)
+        each = select_system(base, drop(base, systems) if dropping else systems, accuracy)
         if each.chosen is not None:
             found.append([truth[each.chosen], each.gain, each.low, each.high, each.chance_of_loss])
     return np.array(found).T
 
 
-def test_intervals_and_chances_of_a_loss_hold_in_simulated_games() -> None:
+@pytest.mark.parametrize("dropping", [False, True])
+def test_intervals_and_chances_of_a_loss_hold_in_simulated_games(dropping: bool) -> None:
     """The standard error of a gain is 2.6 points; true gains are smaller, as large, and larger."""
-    found = [simulate(spread) for spread in (1.0, 2.6, 6.0)]
+    found = [simulate(spread, dropping) for spread in (1.0, 2.6, 6.0)]
     for truth, gain, low, high, _ in found:
         assert np.mean((low <= truth) & (truth <= high)) >= 0.95
         assert np.mean(gain) < np.mean(truth) + 1.0
@@ -53,9 +62,11 @@ def test_intervals_and_chances_of_a_loss_hold_in_simulated_games() -> None:
         assert np.mean(truth[chosen] < 0) < np.mean(stated[chosen]) + 0.05
 
 
-def test_few_games_without_any_gain_get_a_system() -> None:
+@pytest.mark.parametrize("dropping", [False, True])
+def test_few_games_without_any_gain_get_a_system(dropping: bool) -> None:
     draw = np.random.default_rng(1)
-    found = [select_system(*game(draw, np.zeros(SYSTEMS)), accuracy) for _ in range(GAMES)]
+    games = [game(draw, np.zeros(SYSTEMS)) for _ in range(GAMES)]
+    found = [select_system(base, drop(base, each) if dropping else each, accuracy) for base, each in games]
     assert np.mean([each.chosen is not None for each in found]) < 0.15
     assert {(each.gain, each.chance_of_loss) for each in found if each.chosen is None} == {(0.0, 0.0)}
 
@@ -120,6 +131,27 @@ def test_the_base_wins_ties_and_the_first_of_equal_systems_is_chosen() -> None:
     assert found == replace(alone, chosen=1, gains=found.gains)  # equal systems count once
 
 
+def test_systems_that_are_left_behind_count_but_are_not_chosen() -> None:
+    draw = np.random.default_rng(4)
+    base, systems = game(draw, np.array([8.0, -8.0, -8.0]))
+    assert left_behind(base, systems, accuracy) == [False, True, True]
+    half = [systems[0], *(each[:150] for each in systems[1:])]
+    found, alone = select_system(base, half, accuracy), select_system(base, systems[:1], accuracy)
+    assert found.chosen == 0
+    assert found.gains[0] == alone.gains[0]
+    assert found.gains[1:] == pytest.approx([100 * (each[:, 0] - base[:150, 0]).mean() for each in half[1:]])
+    assert found.gain < alone.gain  # true gains are alike, and two of three are losses
+    assert select_system(base, [systems[0][:150]], accuracy).chosen is None
+
+
+def test_the_covariance_of_partial_gains_is_that_of_simulated_ones() -> None:
+    draw = np.random.default_rng(5)
+    each = draw.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], (4000, 40))  # (repetitions, examples, systems)
+    simulated = np.cov(each[:, :, 0].mean(1), each[:, :20, 1].mean(1))
+    computed = np.mean([_covariance([one[:, 0], one[:20, 1]]) for one in each[:500]], axis=0)
+    assert computed == pytest.approx(simulated, rel=0.1)
+
+
 def test_a_higher_risk_chooses_more() -> None:
     draw = np.random.default_rng(2)
     base, [system] = game(draw, np.array([4.0]))
@@ -140,4 +172,4 @@ def test_wrong_arguments_are_errors() -> None:
     with pytest.raises(HeadwiseError, match="at least two examples"):
         select_system(base[:1], [base[:1]], accuracy)
     with pytest.raises(HeadwiseError, match="the same examples"):
-        select_system(base, [base[:2]], accuracy)
+        select_system(base[:2], [base], accuracy)

@@ -23,7 +23,7 @@ from headwise.scoring.folds import Array, Folds, Scored, metric_value
 from headwise.scoring.pool import pool_languages, pooled_mask
 from headwise.scoring.refine import refine_mask
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.stats.selection import select_system
+from headwise.stats.selection import left_behind, select_system
 from headwise.support.progress import Advance
 
 
@@ -90,7 +90,10 @@ def compare_masks(
         low=found.low,
         high=found.high,
         chance_of_loss=found.chance_of_loss,
-        candidates=tuple(Candidate(kind, gain) for kind, gain in zip(kinds, found.gains, strict=True)),
+        candidates=tuple(
+            Candidate(kind, gain, len(measured[kind]) < len(measured["none"]))
+            for kind, gain in zip(kinds, found.gains, strict=True)
+        ),
         examples=len(judge.examples),
         units=folds.units,
     )
@@ -113,8 +116,12 @@ def make_masks(scored: Scored, judge: MaskJudge, plan: BestMaskPlan | None = Non
 
 
 def _measure(folds: Folds, makers: "_Makers", kinds: list[Kind], progress: Advance | None) -> dict[str, Array]:
-    """The statistics of all examples without a mask and under each kind, in the order of the folds."""
-    steps, done = folds.count * (2 + len(kinds)), 0
+    """The statistics of all examples without a mask and under each kind, in the order of the folds.
+
+    Kinds that are far behind after half of the folds are not measured on the others.
+    """
+    steps, done, half = folds.count * (2 + len(kinds)), 0, (folds.count + 1) // 2
+    value = metric_value(folds.judge)
 
     def advance(status: str) -> None:
         nonlocal done
@@ -125,13 +132,19 @@ def _measure(folds: Folds, makers: "_Makers", kinds: list[Kind], progress: Advan
     for fold in range(folds.count):
         folds.score(fold)
         advance(f"scored fold {fold + 1} of {folds.count}")
+    left = list(kinds)
     measured: dict[str, list[Array]] = {name: [] for name in ("none", *kinds)}
     for fold in range(folds.count):
         measured["none"].append(folds.measure(folds.full, [fold]))
         advance(f"measured fold {fold + 1} of {folds.count}")
-        for kind in kinds:
+        for kind in left:
             measured[kind].append(folds.measure(makers.mask(kind, fold), [fold]))
             advance(f"{kind} without fold {fold + 1} of {folds.count}")
+        if fold + 1 == half < folds.count:
+            base, *systems = (np.concatenate(measured[name]) for name in ("none", *left))
+            behind = left_behind(base, systems, value)
+            steps -= sum(behind) * (folds.count - half)
+            left = [kind for kind, far in zip(left, behind, strict=True) if not far]
     return {name: np.concatenate(each) for name, each in measured.items()}
 
 

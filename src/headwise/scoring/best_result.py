@@ -16,10 +16,12 @@ class Candidate:
     Attributes:
         kind: The kind.
         gain: Its gain in points of the metric, on examples that its masks were made without.
+        dropped: Whether it was so far behind after half of the folds that it was not compared on the others.
     """
 
     kind: Kind
     gain: float
+    dropped: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class BestMask:
     units: float
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{each.kind} {each.gain:+.2f}" for each in self.candidates)
+        kinds = ", ".join(f"{each.kind} {each.gain:+.2f}{' (half)' * each.dropped}" for each in self.candidates)
         lines = [
             f"{self.language}: {self.chosen}, {self._change()}",
             f"Expected gain in {self.metric}: {self.gain:+.2f} (95% interval {self.low:+.2f} to {self.high:+.2f}), "

@@ -16,6 +16,8 @@ _SCALE = 0.5
 _ALIKE = 0.8
 #: Sizes of true gains in standard errors, over which the prior is averaged.
 _SIZES = np.geomspace(0.05, 30, 16)
+#: Standard errors by which a system must be behind to be left out of further measurements.
+_BEHIND = 1.5
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,15 @@ def select_system(
     the gains of all systems (Student's t with Bonferroni's correction). The first one holds where gains are small
     compared to their errors, so that only the luckiest of them are chosen. The second one does not depend on the prior.
 
+    A system may be measured on the first examples only, because it was `left_behind` there. It is not chosen, but its
+    gain counts: without it, the others would look better than they are.
+
     The base is kept unless the expected gain is above 0 and the probability of a loss is at most `risk`.
 
     Args:
         base: What each example adds to the base's metric, (examples, statistics).
-        systems: The same for every system, (examples, statistics) each, with the examples in the same order.
+        systems: The same for every system, (examples, statistics) each, with the examples in the same order; for some
+            systems, the first examples only.
         value: The metric of summed statistics, (..., statistics) to (...); higher is better.
         risk: Maximum probability of a loss.
         confidence: Probability that the gain is inside the interval.
@@ -86,14 +92,15 @@ def select_system(
         raise HeadwiseError("there are no systems to choose from")
     from scipy.special import ndtri, stdtrit  # type: ignore[import-untyped]  # here: scipy takes long to import
 
-    gains, each = example_gains(base, systems, value)
+    gains, each = _partial_gains(base, systems, value)
     different = _different(each)
     none = Selection(None, 0.0, 0.0, 0.0, 0.0, tuple(gains.tolist()))
     if not len(different):
         return none
     n = len(base)
-    covariance = np.atleast_2d(np.cov(each[:, different], rowvar=False)) / n
+    covariance = _covariance([each[place] for place in different])
     expected, error, loss = true_gains(gains[different], covariance)
+    expected = np.where([len(each[place]) == n for place in different], expected, -np.inf)
     top = int(expected.argmax())
     if expected[top] <= 0 or loss[top] > risk:
         return none
@@ -140,10 +147,59 @@ def true_gains(gains: Array, covariance: Array) -> tuple[Array, Array, Array]:
     return np.asarray(expected), np.asarray(error), np.asarray(weight @ ndtr(-means / np.sqrt(variances)))
 
 
-def _different(each: Array) -> NDArray[np.int64]:
+def left_behind(base: Array, systems: Sequence[Array], value: Callable[[Array], Array]) -> list[bool]:
+    """Whether each system is so far behind that measuring it on further examples is hardly worth its cost.
+
+    It is if its gain is more than 1.5 standard errors below that of the best system, or below zero.
+
+    Args:
+        base: What each example adds to the base's metric, (examples, statistics).
+        systems: The same for every system.
+        value: The metric of summed statistics; higher is better.
+
+    Example:
+        >>> right = np.array([[1.0, 1.0]] * 60 + [[0.0, 1.0]] * 40)
+        >>> better, worse = (np.array([[1.0, 1.0]] * n + [[0.0, 1.0]] * (100 - n)) for n in (75, 50))
+        >>> left_behind(right, [better, right, worse], lambda totals: totals[..., 0] / totals[..., 1])
+        [False, True, True]
+    """
+    gains, each = example_gains(base, systems, value)
+    errors = np.sqrt(each.var(0, ddof=1) / len(base))
+    lags = np.sqrt((each - each[:, [int(gains.argmax())]]).var(0, ddof=1) / len(base))
+    behind = (gains.max() - gains > _BEHIND * lags) | (gains < -_BEHIND * errors)
+    return [bool(each) for each in behind]
+
+
+def _partial_gains(base: Array, systems: Sequence[Array], value: Callable[[Array], Array]) -> tuple[Array, list[Array]]:
+    """The gains, (systems,), and the contributions of the examples of each system, (its examples,)."""
+    gains, each = np.zeros(len(systems)), [np.zeros(0)] * len(systems)
+    for count in {len(system) for system in systems}:
+        places = [place for place, system in enumerate(systems) if len(system) == count]
+        shown = base if count > len(base) else base[:count]  # more examples than the base has are an error
+        gains[places], found = example_gains(shown, [systems[place] for place in places], value)
+        for place, column in zip(places, found.T, strict=True):
+            each[place] = column
+    return gains, each
+
+
+def _covariance(each: Sequence[Array]) -> Array:
+    """The covariance of the errors of gains, (systems, systems), from the contributions of the examples of each.
+
+    The covariance of the means over n and over m ≤ n examples, of which m are the same, is that of an example ÷ n.
+    """
+    counts = np.array([len(column) for column in each])
+    found = np.zeros((len(each), len(each)))
+    for count in np.unique(counts):
+        among = np.flatnonzero(counts >= count).tolist()
+        shared = np.atleast_2d(np.cov([each[place][:count] for place in among]))
+        found[np.ix_(among, among)] = shared / np.maximum.outer(counts[among], counts[among])
+    return found
+
+
+def _different(each: Sequence[Array]) -> NDArray[np.int64]:
     """The systems that differ from the base and from all systems before them."""
     found: list[int] = []
-    for place in range(each.shape[1]):
-        if each[:, place].any() and not any(np.array_equal(each[:, place], each[:, other]) for other in found):
+    for place, column in enumerate(each):
+        if column.any() and not any(np.array_equal(column, each[other]) for other in found):
             found.append(place)
     return np.array(found, dtype=np.int64)

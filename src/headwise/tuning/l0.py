@@ -97,7 +97,9 @@ def tune_l0_path(
     check_lams(lams)
     heads = find_heads(model)
     log_alpha = _start(heads, gates)
-    config = {"l0 tuning": asdict(gates), "settings": asdict(settings), "seed": settings.seed}
+    chosen = asdict(settings)
+    del chosen["biases_only"]  # it cannot be on, and is missing in runs of earlier versions
+    config = {"l0 tuning": asdict(gates), "settings": chosen, "seed": settings.seed}
     config |= {"model": heads.fingerprint}
     points: list[L0Point] = []
     with path_journal(out, config) as journal, training_only(model, heads, gates.train):

@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from headwise.support.progress import Advance
 from headwise.tasks.encoding import check_vocabulary, pack_by_length
 from headwise.tasks.protocol import AnyTask, gold_log_probabilities
 from headwise.tasks.task import Task
+from headwise.tuning.biases import only_biases
 from headwise.tuning.gates import TrainedGates
 from headwise.tuning.lora import lora_adapters
 from headwise.tuning.plan import TuningSettings
@@ -132,12 +133,22 @@ def train_encoded(
         base_model(model).get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise HeadwiseError("every weight of the model is frozen: there is nothing to tune")
-    if not settings.lora_rank:
+    with _trained_part(model, settings, isinstance(data.task, Task), gates):
         return _train(_Run(model, data, settings, progress, gates), data, state_folder, mask, identity, after_epoch)
+
+
+def _trained_part(
+    model: Any, settings: TuningSettings, train_head: bool, gates: TrainedGates | None
+) -> AbstractContextManager[None]:
+    """Chooses what is trained: all weights, LoRA adapters or biases."""
+    if not (settings.lora_rank or settings.biases_only):
+        return nullcontext()
     if gates is not None:
-        raise FieldError("lora_rank", "must be 0 if gates are trained together with the weights")
-    with lora_adapters(model, settings.lora_rank, settings.seed, train_head=isinstance(data.task, Task)):
-        return _train(_Run(model, data, settings, progress, None), data, state_folder, mask, identity, after_epoch)
+        field = "lora_rank" if settings.lora_rank else "biases_only"
+        raise FieldError(field, "must be off if gates are trained together with the weights")
+    if settings.lora_rank:
+        return lora_adapters(model, settings.lora_rank, settings.seed, train_head)
+    return only_biases(model, train_head)
 
 
 def _train(
@@ -196,8 +207,9 @@ class _Run:
     ) -> None:
         self.model, self.task, self.encoded, self.pad_id = model, data.task, data.train, data.pad_id
         self.settings, self.progress, self.gates = settings, progress, gates
-        # Without LoRA, as in states that were saved before there was such a setting.
-        used = {name: value for name, value in asdict(settings).items() if name != "lora_rank" or value}
+        # Settings that are off are left out, as in states that were saved before there were such settings.
+        added = ("lora_rank", "biases_only")
+        used = {name: value for name, value in asdict(settings).items() if name not in added or value}
         self.identity: dict[str, Any] = {"settings": used}
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.clipped = list(self.weights.values())  # gates have a learning rate of their own, and are not clipped

@@ -12,11 +12,10 @@ from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import require_ungated
 from headwise.heads import base_model
 from headwise.support.extras import require
+from headwise.tuning.biases import POOLER, encoder_weights
 
 #: The adapters are scaled by this number.
 SCALE = 2
-#: A part of the encoder that belongs to a new classifier: its weights are trained.
-_POOLER = "pooler."
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def lora_adapters(model: Any, rank: int, seed: int, train_head: bool) -> Iterato
     # Flags are kept by parameter, because adapters change the names.
     flags = [(weight, weight.requires_grad) for weight in model.parameters()]
     names = _encoder_layers(model)
-    inside = {id(weight) for name, weight in model.base_model.named_parameters() if not name.startswith(_POOLER)}
+    inside = encoder_weights(model)
     torch.manual_seed(seed)
     config = peft.LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules=names)
     tuner = peft.LoraModel(model, config, "default")
@@ -69,7 +68,7 @@ def _encoder_layers(model: Any) -> list[str]:
     found = [
         f"{prefix}{name}"
         for name, module in encoder.named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and not name.startswith(_POOLER) and module.weight.numel()
+        if isinstance(module, nn.Linear | Conv1D) and not name.startswith(POOLER) and module.weight.numel()
     ]
     if not found:
         raise FieldError("lora_rank", "the model has no linear layers: set it to 0")

@@ -27,6 +27,7 @@ class TuningSettings:
         lora_rank: Train LoRA adapters of this rank in every linear layer of the encoder, and the classifier, instead of
             all weights; at the end the adapters are merged into the weights. They need a higher learning rate. 0 trains
             all weights.
+        biases_only: Train only the biases of the encoder, and the classifier. They need a higher learning rate.
 
     Raises:
         HeadwiseError: A value is out of range; the message begins with the name of the field.
@@ -43,12 +44,15 @@ class TuningSettings:
     seed: int = 0
     stop_after: int | None = None
     lora_rank: int = 0
+    biases_only: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_tokens", 1), ("patience", 0), ("seed", 0), ("lora_rank", 0)):
             require_whole(name, getattr(self, name), least)
         if not 0 <= self.learning_rate <= 1000:  # far beyond any use, and far from what the optimizer cannot compute
             raise FieldError("learning_rate", f"a number from 0 to 1000, not {self.learning_rate}")
+        if self.biases_only and self.lora_rank:
+            raise FieldError("biases_only", "must be False if LoRA adapters are trained")
         if self.stop_after is not None:
             require_whole("stop_after", self.stop_after)
             if self.stop_after > self.epochs:
