@@ -11,8 +11,8 @@ from headwise.errors import HeadwiseError
 #: Languages that share at least this part of their items are aligned; a smaller part may be equal ids by accident.
 ALIGNED_SHARE = 0.9
 _ALIGNED = (
-    "The languages share their examples: all are scored on the same ones under the same masks, so that values can be "
-    "compared between languages."
+    "The languages are aligned: all are scored on the same examples under the same masks, so that their values can be "
+    "compared."
 )
 _NOT_ALIGNED = "The languages do not share their items: each is scored on its own examples."
 
