@@ -48,6 +48,19 @@ class TokenBatch:
 
 
 @contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Disable gradients of weights, which halves the cost of a backward pass."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    for weight in weights:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in weights:
+            weight.requires_grad_(True)
+
+
+@contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Set a model to evaluation mode, and restore its mode afterwards."""
     training = [module for module in model.modules() if module.training]

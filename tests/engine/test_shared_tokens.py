@@ -78,10 +78,21 @@ def test_costs_are_those_of_the_tokens_that_are_computed() -> None:
     # The last token of a choice is predicted, but it is not an input. Two choices of the first example begin with w9.
     assert found.tokens == (7 + 1 + 2 + 2) + 3 + (5 + 2 + 2) + 2
     assert plain.tokens == (8 + 9 + 10) + 4 * 3 + (7 + 7) + (1 + 2)
-    assert sum(seen) == 6 + 1 + 9 + 2
+    assert sum(seen) == (2 + 3 + 4) + 4 + (7 + 7) + (1 + 2)
     assert (found.rows, found.units, found.examples) == (4, 4, 4)
     assert (plain.rows, plain.units) == (4, 4)
     assert found.flops < plain.flops
+
+
+def test_choices_of_one_token_share_the_output_layer() -> None:
+    shared, alone = engines("llama", ProbabilityGame())
+    rows = np.ones((3, len(shared.players)), dtype=bool), np.ones(3, dtype=np.int64)
+    rows[0][1:, 0] = False
+    seen: list[int] = []
+    shared.model.lm_head.register_forward_hook(lambda _m, inputs, _o: seen.append(len(inputs[0])))
+    found = shared.values(*rows).values
+    assert seen == [3]  # one position of each row instead of four
+    assert torch.allclose(found, alone.values(*rows).values, atol=1e-5)
 
 
 def test_flips_of_trees_share_layers_and_are_bounded() -> None:

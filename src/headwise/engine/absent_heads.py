@@ -26,9 +26,13 @@ def absent_heads(heads: HeadMap, players: PlayerSet, on: NDArray[Any]) -> tuple[
 
 
 def saved_operations(model: Any, heads: HeadMap, absent: tuple[str, ...], tokens: int) -> float:
-    """Number of operations of the projections of some heads, for a number of tokens."""
-    width = int(base_model(model).config.get_text_config().hidden_size)
-    return 2.0 * 4 * width * heads.sites[0].head_width * len(absent) * tokens
+    """Number of operations of the projections of some heads, for a number of tokens.
+
+    Heads that share keys and values with others only have projections of queries and of the output.
+    """
+    width, site = int(base_model(model).config.get_text_config().hidden_size), heads.sites[0]
+    projections = 4 if len(set(site.kv_of)) == len(site.heads) else 2
+    return 2.0 * projections * width * site.head_width * len(absent) * tokens
 
 
 def narrow(

@@ -1,5 +1,6 @@
 """Batches as jobs: what an engine computes at once, here or on a worker."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.engine.batching import Pack
 from headwise.engine.cost import EngineCost
 from headwise.errors import HeadwiseError
 
@@ -63,3 +65,18 @@ class PackAnswer:
     values: Tensor
     gradients: Tensor | None
     cost: EngineCost
+
+
+def jobs_of(
+    packs: Iterable[Pack], on: NDArray[Any], absent: tuple[str, ...] = (), gradients: bool = False
+) -> Iterator[PackJob]:
+    """The batches of rows as jobs.
+
+    Args:
+        packs: The batches.
+        on: The gates of all rows, (rows, players).
+        absent: Heads that are not computed.
+        gradients: Whether to compute gradients.
+    """
+    for pack in packs:
+        yield PackJob(on[pack.rows], pack.examples, absent, gradients)

@@ -34,7 +34,7 @@ def only_labels(layer: nn.Module, batch: Batch) -> Iterator[int]:
 
     The logits of the model are then (labels, vocabulary) instead of (rows, tokens, vocabulary), in the order of the
     labels of the batch. What a model does to its logits afterwards (a scale, a soft cap, a bias) is the same for all
-    positions. Labels at the same position of a row share one computation.
+    positions. Labels at the same position of a row share one computation if this halves the work.
 
     Args:
         layer: The output layer.
@@ -61,11 +61,12 @@ def only_labels(layer: nn.Module, batch: Batch) -> Iterator[int]:
 
 
 def label_positions(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows and positions that labels are read from, each pair once, and the index of each label among them.
+    """The rows and positions that labels are read from, and the index of each label among them.
 
-    Choices of one token, for instance, are all predicted at the last token of the prompt.
+    A pair is read once if that halves their number. Choices of one token, for instance, are all predicted at the last
+    token of the prompt.
     """
     pairs, inverse = torch.unique(torch.stack([batch.rows, batch.positions], dim=1), dim=0, return_inverse=True)
-    if len(pairs) == len(inverse):  # keep the order of the labels
+    if 2 * len(pairs) > len(inverse):  # copies of logits would cost as much as they save
         return batch.rows, batch.positions, torch.arange(len(inverse))
     return pairs[:, 0], pairs[:, 1], inverse

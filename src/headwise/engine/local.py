@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from headwise.activations import device_of, evaluating
+from headwise.activations import device_of, evaluating, frozen
 from headwise.engine.absent_heads import WORTH_A_COPY, absent_heads, narrow, saved_operations
 from headwise.engine.base import EngineSettings, Flips, Gates, Gradients, Index, Values, check_rows, value_flips
 from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
@@ -22,9 +22,9 @@ from headwise.engine.choices import ChoiceEngine
 from headwise.engine.cost import EngineCost, head_weights, work_of
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
-from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob
+from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob, jobs_of
 from headwise.engine.label_outputs import only_labels, output_layer
-from headwise.engine.memory import attention_bytes, gradient_bytes, is_out_of_memory, value_bytes
+from headwise.engine.memory import attention_bytes, default_budget, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
 from headwise.engine.shared_tokens import SequencesGame, SharedPrompts, choice_trees, measure_trees, takes_trees
@@ -100,7 +100,7 @@ class LocalEngine:
             absent = ()
         found, cost = torch.zeros(len(index), self.game.statistics), EngineCost()
         packs = list(self.packs(on, index))
-        for pack, answer in zip(packs, self._answers(_jobs(packs, on, absent)), strict=True):
+        for pack, answer in zip(packs, self._answers(jobs_of(packs, on, absent)), strict=True):
             found[pack.rows], cost = answer.values, cost + answer.cost
         return Values(found[:, 0] if self.game.statistics == 1 else found, cost)
 
@@ -113,7 +113,7 @@ class LocalEngine:
             return choices.gradients(on, index)
         values, gradients, cost = torch.zeros(len(index)), torch.zeros(len(index), len(self.players)), EngineCost()
         packs = list(self.packs(on, index, gradient_bytes(self.model, self.heads)))
-        for pack, answer in zip(packs, self._answers(_jobs(packs, on, gradients=True)), strict=True):
+        for pack, answer in zip(packs, self._answers(jobs_of(packs, on, gradients=True)), strict=True):
             assert answer.gradients is not None
             values[pack.rows], gradients[pack.rows] = answer.values[:, 0], answer.gradients
             cost += answer.cost
@@ -133,7 +133,7 @@ class LocalEngine:
             with torch.inference_mode(), evaluating(self.model):
                 measured, cost = self._measure(self.game, pack, job.gates, leaves, self.settings.reuse_prefixes)
             return PackAnswer(self._numbers(measured.cpu(), job.examples), None, cost)
-        with evaluating(self.model), _frozen(self.model):
+        with evaluating(self.model), frozen(self.model):
             for each in leaves.values():
                 each.requires_grad_()
             with self._attending(pack):
@@ -254,7 +254,7 @@ class LocalEngine:
     def _token_budget(self, token_bytes: int | None = None) -> int:
         """Maximum number of padded tokens of a batch, within the memory limit."""
         within = int(self.settings.memory_limit // (token_bytes or value_bytes(self.model, self.heads)))
-        return min(self.settings.token_budget or _default_budget(self._device), within)
+        return min(self.settings.token_budget or default_budget(self._device), within)
 
     def _measure(
         self, game: Game, pack: Pack, on: NDArray[Any], gates: dict[PlayerKind, Tensor], share: bool
@@ -422,28 +422,3 @@ class LocalEngine:
     @cached_property
     def _head_weights(self) -> int:
         return head_weights(self.model, self.heads)
-
-
-def _jobs(
-    packs: Iterable[Pack], on: NDArray[Any], absent: tuple[str, ...] = (), gradients: bool = False
-) -> Iterator[PackJob]:
-    for pack in packs:
-        yield PackJob(on[pack.rows], pack.examples, absent, gradients)
-
-
-def _default_budget(device: torch.device) -> int:
-    """Padded tokens of a batch: few enough for the caches of a CPU, or enough to fill another device."""
-    return 2048 if device.type == "cpu" else 16384
-
-
-@contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
-    """Disable gradients of weights, which halves the cost of a backward pass."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    for weight in weights:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in weights:
-            weight.requires_grad_(True)

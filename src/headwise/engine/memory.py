@@ -34,6 +34,11 @@ def attention_bytes(model: Any, heads: HeadMap, longest: int) -> int:
     return value_bytes(model, heads) + _FLOAT * maps
 
 
+def default_budget(device: torch.device) -> int:
+    """Padded tokens of a batch: few enough for the caches of a CPU, or enough to fill another device."""
+    return 2048 if device.type == "cpu" else 16384
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is too little memory, on a CPU or on another device.
 

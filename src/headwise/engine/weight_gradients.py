@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headwise.activations import evaluating
+from headwise.activations import evaluating, frozen
 from headwise.engine.base import Gradients
 from headwise.engine.batching import Pack
 from headwise.engine.cost import EngineCost
-from headwise.engine.local import LocalEngine, _frozen
+from headwise.engine.local import LocalEngine
 from headwise.engine.memory import gradient_bytes
 from headwise.errors import HeadwiseError
 from headwise.games.generation import GenerationGame
@@ -75,7 +75,7 @@ def head_weight_gradients(engine: LocalEngine, index: NDArray[np.int64]) -> Grad
     layers = [each for site, heads in engine.heads.spans() if site.heads for each in _layers(base, site, heads, device)]
     on = np.ones((len(index), len(engine.players)), dtype=bool)
     values, sizes, cost = torch.zeros(len(index)), torch.zeros(len(index), len(engine.players)), EngineCost()
-    with evaluating(engine.model), _frozen(engine.model):
+    with evaluating(engine.model), frozen(engine.model):
         for pack in _packs(engine, on, index):
             start = time.perf_counter()
             measured, found, spent = _measure_pack(engine, pack, on, layers)
