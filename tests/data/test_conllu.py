@@ -82,6 +82,8 @@ def test_version_1_tags_are_mapped_on_request(tmp_path: Path) -> None:
         (row() + "2 word _ NOUN _ _ 0 root _ _\n", 2, "1 columns instead of CoNLL-U's 10"),
         (row() + "\n# text = b\n" + row("one"), 4, "not CoNLL-U"),
         (row(head="x"), 1, "not CoNLL-U"),
+        (row() + row("2", head="9" * 5000), 2, "not CoNLL-U (a number is too long)"),
+        (row() + row("9" * 5000), 2, "not CoNLL-U (a number is too long)"),
         (row(head="_"), 1, "the head of word 1"),
         (row(head="2"), 1, "the head of word 1"),
         (row() + row("3"), 2, "word 3 where word 2 of sentence '#1' is expected"),

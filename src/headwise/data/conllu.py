@@ -94,8 +94,8 @@ def _parse(path: FilePath, block: list[tuple[int, str]]) -> tuple[list[tuple[int
         lines.append(line)
     try:
         parsed = parse("\n".join(lines), field_parsers=_UNREAD)
-    except failure as error:
-        fault = str(error).rstrip(".")
+    except (failure, ValueError) as error:
+        fault = str(error).rstrip(".") if isinstance(error, failure) else "a number is too long"
         raise HeadwiseError(f"{path}, line {_faulty(block)}: not CoNLL-U ({fault}): correct the line") from None
     rows = [(number, token) for number, token in zip(numbers, parsed, strict=True) if isinstance(token["id"], int)]
     return rows, parsed.metadata
@@ -107,7 +107,7 @@ def _faulty(block: list[tuple[int, str]]) -> int:
     for number, line in block:
         try:
             parse(line, field_parsers=_UNREAD)
-        except failure:
+        except (failure, ValueError):  # ValueError: a number of thousands of digits
             return number
     return block[0][0]
 
