@@ -170,7 +170,8 @@ class SharedPrompts:
             most_tokens: Maximum number of tokens of a group.
         """
         ids = [each.ids for each in examples.encoded]
-        group, number, tokens, before = np.zeros(len(ids), dtype=np.int64), -1, 0, ()
+        group, before = np.zeros(len(ids), dtype=np.int64), tuple[int, ...]()
+        number, tokens = -1, 0
         for place in sorted(range(len(ids)), key=ids.__getitem__):
             common = _common(before, ids[place])
             tokens += len(ids[place]) - common
