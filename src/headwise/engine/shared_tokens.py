@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headwise.engine.base import Values
 from headwise.engine.examples import ExampleSet
-from headwise.games.base import Answers, Array, Game
+from headwise.games.base import Answers, Array, Game, Labels
 from headwise.heads import HeadMap, base_model
 from headwise.tasks.choices import EncodedChoices
 from headwise.tasks.encoding import Encoded
@@ -100,6 +100,11 @@ class SequencesGame:
     def differentiable(self) -> bool:
         """Whether the value of a sequence has a gradient."""
         return self.game.differentiable
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of a sequence."""
+        return self.game.labels
 
     def measure(self, answers: Answers) -> Tensor:
         """The statistics of each tree, (trees, statistics); the rows of the answers are sequences."""
