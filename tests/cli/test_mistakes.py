@@ -201,6 +201,7 @@ FILES: dict[str, tuple[Command, str]] = {
     "config that is a list": (after(lambda w: w.write("model/config.json", "[1]"), SCORE), "config.json"),
     "no such model type": (configured(model_type="brt"), "brt"),
     "no such class": (configured(architectures=["Brt"]), "a model with a classifier"),
+    "classes that are no list": (configured(architectures=True), "is not a list of names"),
     "class that is a number": (configured(architectures=[3]), "a model with a classifier"),
     "class without a head": (configured(architectures=["BertModel"]), "a model with a classifier"),
     "negative number of heads": (
@@ -259,6 +260,8 @@ FILES: dict[str, tuple[Command, str]] = {
     "mask for other weights": (
         after(lambda w: w.edit("mask.json", fingerprint="0" * 16), lambda w: (*EVAL(w), "--mask", w.mask)), "weights"),
     "scores that are not JSON": (after(lambda w: w.write("run/scores/en.json", "{"), PRUNE), "en.json"),
+    "scores with provenance in a list": (
+        after(lambda w: w.edit("run/scores/en.json", provenance=[1]), PRUNE), "provenance = [1]"),
     "scores with units in words": (
         after(lambda w: w.edit("run/scores/en.json", provenance={"units": "many"}), PRUNE), "en.json"),
     "scores with infinite units": (

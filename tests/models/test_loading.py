@@ -104,7 +104,11 @@ def test_a_new_head_is_new_but_what_is_below_is_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"num_hidden_layers": "two"}, {"hidden_size": 30}, {"num_attention_heads": 0}, {"hidden_act": "no"}]
+    "changes",
+    [
+        *({"num_hidden_layers": "two"}, {"hidden_size": 30}, {"num_attention_heads": 0}, {"hidden_act": "no"}),
+        *({"architectures": True}, {"architectures": "BertModel"}),
+    ],
 )
 def test_a_config_of_no_model_is_named(tmp_path: Path, changes: dict[str, Any]) -> None:
     BY_NAME["bert"].build().save_pretrained(tmp_path)

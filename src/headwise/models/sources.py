@@ -64,9 +64,12 @@ def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any
     if find_file(name_or_path, "config.json") is None and is_folder(name_or_path):
         raise HeadwiseError(f"{name_or_path}: not a model: the folder has no config.json")
     try:
-        return AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
+        config = AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
     except Exception as error:  # a damaged config can fail anywhere in transformers
         raise HeadwiseError(f"{name_or_path}: not a model: {first_line(error)}") from error
+    if not isinstance(config.architectures, list | tuple | None):
+        raise HeadwiseError(f"{name_or_path}: not a model: 'architectures' in its config.json is not a list of names")
+    return config
 
 
 def class_of(config: Any) -> Any:

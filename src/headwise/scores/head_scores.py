@@ -80,6 +80,8 @@ class Provenance:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Provenance":
         """The provenance that `dataclasses.asdict` described."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"provenance = {data!r}")
         # Older files lack `signed` and `unbiased`. In them, a `confidence` that starts with "none: " marks a method
         # that is neither.
         fit = not str(data.get("confidence", "")).startswith("none: ")
