@@ -48,6 +48,7 @@ def test_what_fits_is_let_through(value: object, hint: Any) -> None:
         (2.0, int, "it must be a whole number, not 2.0"),
         (False, str, "it must be text, not False: put it in quotes"),
         (["a"], str, "it must be text, not ['a']"),
+        ("\ud800", bool, r"it must be true or false, not '\ud800'"),
         (None, str, "it must be text, not None"),
         (3, Mapping[str, Any], "it must be a map of names and values, not 3"),
         ("ab", Sequence[str], "it must be a list, each item text, not 'ab'"),

@@ -24,6 +24,8 @@ from headwise.support.yaml_text import parse_yaml
         ("[" * 1500, "too deep"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("{[a]: 1}", "unhashable"),
+        ('a: "\\uD800"', "half a character"),
+        ('"\\uD800": 1', "half a character"),
         ("a: &x {b: *x}", "the alias"),
     ],
 )

@@ -130,7 +130,7 @@ def check_type(what: str, value: object, hint: Any) -> None:
 
     try:
         msgspec.convert(value, hint)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: text with half a character
         mend = ": put it in quotes" if hint is str and isinstance(value, bool | int | float) else ""
         raise HeadwiseError(f"{what} must be {_words(hint)}, not {value!r}{mend}") from None
     if isinstance(value, float) and not math.isfinite(value):

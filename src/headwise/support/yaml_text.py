@@ -49,7 +49,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """PyYAML's safe loader without aliases and without long numbers."""
+    """PyYAML's safe loader without aliases, long numbers and halves of characters."""
     yaml = importlib.import_module("yaml")
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
@@ -59,6 +59,14 @@ def _loader() -> Any:
                 problem = f"the alias *{event.anchor} is not allowed: write the value itself"
                 raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
             return super().compose_node(parent, index)
+
+        def construct_yaml_str(self, node: Any) -> Any:
+            try:
+                node.value.encode()
+            except UnicodeEncodeError:
+                problem = "a \\u escape that is half a character"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+            return super().construct_yaml_str(node)
 
         def construct_yaml_int(self, node: Any) -> Any:
             return super().construct_yaml_int(_short(node))
@@ -72,6 +80,7 @@ def _loader() -> Any:
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return node
 
+    Loader.add_constructor("tag:yaml.org,2002:str", Loader.construct_yaml_str)
     Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
     Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_yaml_float)
     return Loader
