@@ -491,3 +491,9 @@ def test_a_curve_with_a_missing_point_is_an_error(
 def test_a_gain_without_a_number_is_an_error() -> None:
     with pytest.raises(HeadwiseError, match="between two numbers"):
         Gain("zh", 1, math.nan, 1.0, 0.0, 0.0, 1.0)
+
+
+def test_a_curve_of_few_heads_has_each_number_of_heads_once() -> None:
+    section = curves_section([Curve("zh", "stars", (0, 1, 2), (60.0, 61.0, 62.0))], "accuracy", "heads removed")
+    labels = re.findall(r'text-anchor="middle">(\d+)<', str(section.body))
+    assert labels == ["0", "1", "2"]

@@ -115,7 +115,7 @@ def _frame(axes: _Axes, title: str) -> Iterator[Markup]:
         at = axes.y(value)
         yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=at, y2=at, class_="rule")
         yield element("text", plain(value, 0 if value == round(value) else 1), x=_LEFT - 6, y=at + 4, text_anchor="end")
-    for value in ticks(0, axes.most):
+    for value in filter(float.is_integer, ticks(0, axes.most)):  # a number of heads
         yield element("text", plain(value, 0), x=axes.x(value), y=_HEIGHT - _BOTTOM + 15, text_anchor="middle")
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     yield element("text", title, x=middle, y=_HEIGHT - 4, text_anchor="middle")

@@ -307,7 +307,7 @@ def _notes(plan: PruneThenTunePlan, prepared: Prepared) -> Iterator[str]:
     if cross and len(plan.modes) > 1:
         yield "The number of heads is chosen on dev data of the source (cross), or of source and target (multi)."
     if plan.share < 1:
-        yield f"Models are trained on {plan.share:.0%} of the training examples."
+        yield f"Models are trained on {100 * plan.share:g}% of the training examples."
 
 
 def trained(plan: PruneThenTunePlan) -> str:
