@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 import headwise as hw
-from headwise.api import ScoresByLanguage
+from headwise.language_results import ScoresByLanguage
 from headwise.scoring import ScoringPlan, run_scoring
 from headwise.scoring.plan import plan_of
 from tests.scoring.world import save_data, save_model

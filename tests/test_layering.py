@@ -10,7 +10,7 @@ FLOORS = [
     "errors", "support", "files", "outputs", "draws", "runs", "stats", "pooling", "hard_concrete",
     "architectures", "heads", "activations", "masks", "soft_masks", "means", "scores",
     "gates", "attention", "propagation", "pruning", "data", "models", "tasks", "games", "engine", "methods",
-    "scoring", "tuning", "roles", "api", "report", "studies", "explorer", "cli", "__main__",
+    "scoring", "tuning", "roles", "language_results", "api", "report", "studies", "explorer", "cli", "__main__",
 ]  # fmt: skip
 PACKAGE = Path(headwise.__file__).parent
 

@@ -2,22 +2,20 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from headwise.data.catalog import open_dataset
 from headwise.data.dataset import Dataset
 from headwise.engine import mean_outputs as means_over
-from headwise.engine.evaluation import Measurement, measure
+from headwise.engine.evaluation import measure
 from headwise.errors import FieldError, HeadwiseError
 from headwise.gates import gated
+from headwise.language_results import LanguageResults, ScoresByLanguage, evaluation_table
 from headwise.masks import HeadMask
 from headwise.means import MeanOutputs
 from headwise.methods.soft import soft_mask
 from headwise.models import load_model, load_tokenizer
-from headwise.scores import HeadScores
-from headwise.scores.rules import tells_likely
 from headwise.scoring import (
     BestMask,
     BestMaskPlan,
@@ -38,7 +36,6 @@ from headwise.scoring.best_run import best_of_scores, safe_mask_of_scores
 from headwise.scoring.refine import refine_languages
 from headwise.scoring.run import means_of
 from headwise.soft_masks import AnyMask, SoftMask
-from headwise.support.display import html_table, text_table
 from headwise.support.progress import Advance, showing
 
 #: A data set, or the name or path of one.
@@ -71,58 +68,6 @@ def load(
     if tokenizer is None:
         raise HeadwiseError(f"{name}: the model has no tokenizer: load it with transformers and choose a tokenizer")
     return model, tokenizer
-
-
-class LanguageResults(Mapping[str, Any]):
-    """Results by language, shown as a table."""
-
-    def __init__(self, found: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        self._found, self._columns, self._rows = dict(found), columns, rows
-
-    def __getitem__(self, language: str) -> Any:
-        if language not in self._found:
-            raise KeyError(f"there is no language {language!r}: there are {', '.join(self._found)}")
-        return self._found[language]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __repr__(self) -> str:
-        return text_table(self._columns, self._rows)
-
-    def _repr_html_(self) -> str:
-        return html_table(self._columns, self._rows)
-
-
-class ScoresByLanguage(LanguageResults):
-    """The scores of each language, with the model and data that they belong to, so that masks can be refined.
-
-    Args:
-        found: The scores of each language.
-        setting: The model and the data.
-        plan: How they were scored.
-        means: The mean outputs of each language, if they were the baseline.
-        folder: The run folder; None if nothing is kept on disk.
-    """
-
-    def __init__(
-        self,
-        found: Mapping[str, HeadScores],
-        setting: Setting,
-        plan: ScoringPlan,
-        means: Mapping[str, MeanOutputs] | None = None,
-        folder: Path | None = None,
-    ) -> None:
-        rows = [
-            [language, *(str(len(scores.decided(each))) for each in ("harmful", "helpful", "undecided")),
-             str(len(scores.mask("likely").off)) if tells_likely(scores) else "", f"{scores.provenance.units:,.0f}"]
-            for language, scores in found.items()
-        ]  # fmt: skip
-        super().__init__(found, ("language", "harmful", "helpful", "undecided", "likely harmful", "units"), rows)
-        self.setting, self.plan, self.means, self.folder = setting, plan, dict(means or {}), folder
 
 
 def score(
@@ -412,18 +357,7 @@ def evaluate(
                 examples = setting.dataset.examples(language, split)
                 found[language] = measure(setting.model, setting.task, examples, setting.tokenizer, language)
         advance(len(codes), len(codes), "")
-    return LanguageResults(found, *_evaluation_table(found))
-
-
-def _evaluation_table(found: Mapping[str, Measurement]) -> tuple[list[str], list[list[str]]]:
-    metrics = [result.metric for result in next(iter(found.values())).results]
-    columns = ["language", *(column for metric in metrics for column in (metric, "95% interval")), "examples"]
-    rows = [
-        [language, *(cell for r in each.results for cell in (f"{r.value:.2f}", f"{r.low:.2f} to {r.high:.2f}")),
-         str(each.results[0].examples)]
-        for language, each in found.items()
-    ]  # fmt: skip
-    return columns, rows
+    return LanguageResults(found, *evaluation_table(found))
 
 
 def open_setting(

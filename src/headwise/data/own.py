@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headwise.data.column_names import guess_task
 from headwise.data.dataset import Dataset
-from headwise.data.rows import SPLIT_NAMES, Dropped, Item, guess_task, items_of
+from headwise.data.rows import SPLIT_NAMES, Dropped, Item, items_of
 from headwise.data.splits import Divided, divide
 from headwise.data.tables import SUFFIXES, Table, read_file, suffix_of
 from headwise.data.text import FilePath

@@ -11,19 +11,18 @@ if TYPE_CHECKING:
         VERSION,
         Comparison,
         HeadScores,
-        Provenance,
         Stability,
         number,
         stability,
     )
+    from headwise.scores.provenance import Provenance
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "borrowing": ("shrink_to_mean",),
-            "head_scores": (
-                "FORMAT", "VERSION", "Comparison", "HeadScores", "Provenance", "Stability", "number", "stability",
-            ),
+            "head_scores": ("FORMAT", "VERSION", "Comparison", "HeadScores", "Stability", "number", "stability"),
+            "provenance": ("Provenance",),
         },
     )  # fmt: skip
 
