@@ -8,7 +8,8 @@ prompts, and multiple choice with four continuations of each prompt. Calls are i
 - (c) the engine, tokenization included, as in (b).
 
 All three must give the same answers: log-likelihoods of continuations, and log-probabilities of the right choices. The
-ratios to (a) and (b) are those of the time for all requests; `_single` and `_choice` are those of one kind. Single
+ratios to (a) and (b) are those of the time for all requests; `_single` and `_choice` are those of one kind, and
+`flops_ratio` is that of the counted operations, which the ratio of times can hardly exceed. Single
 continuations cost the same operations everywhere, except for the output layer; choices share their prompt in (c) only.
 
 Then base coalitions with single flips are counted (`star_flip_units`: units of a flip) and timed. The peak of resident
@@ -33,7 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.timing import interleave, median_ratio
+from benchmarks.timing import count_flops, interleave, median_ratio
 from headwise import HeadMap, HeadMask, find_heads, gated
 from headwise.data.answer_language import answer_language, prompts_of
 from headwise.data.catalog import open_dataset
@@ -152,7 +153,18 @@ def speed(world: World, rounds: int) -> dict[str, Any]:
     for way in ways:
         both = [sum(pair) for pair in zip(*(seconds[f"{way} {kind}"] for kind in KINDS), strict=True)]
         seconds[f"{way} all"] = both
-    return ratios(world, ways, seconds)
+    return ratios(world, ways, seconds) | operations(world, ways)
+
+
+def operations(world: World, ways: Mapping[str, Callable[[World, str], list[float]]]) -> dict[str, float]:
+    """Counted operations of the loop and of the harness divided by the engine's: what sharing can save at most."""
+    flops = {way: sum(count_flops(partial(call, world, kind)) for kind in KINDS) for way, call in ways.items()}
+    figures = {}
+    for way in (name for name in ways if name != "engine"):
+        ratio = flops[way] / flops["engine"]
+        print(f"{way} counts {ratio:.2f} times the engine's operations")
+        figures[f"flops_ratio_to_{way.replace('-', '_').replace(' ', '_')}"] = round(ratio, 2)
+    return figures
 
 
 def ratios(world: World, ways: Iterable[str], seconds: Mapping[str, list[float]]) -> dict[str, Any]:
