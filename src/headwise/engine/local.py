@@ -34,6 +34,7 @@ from headwise.games.generation import GenerationGame
 from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
+from headwise.tasks.choices import MultipleChoice
 from headwise.tasks.encoding import Batch, check_vocabulary
 from headwise.tasks.token_trees import TokenTree
 
@@ -404,7 +405,8 @@ class LocalEngine:
     @cached_property
     def _call(self) -> dict[str, bool]:
         """Arguments of the model besides its batch: no cache, which is needed only for generation."""
-        return {"use_cache": False} if any(site.stack != "encoder" for site in self.heads.sites) else {}
+        decoding = any(site.stack != "encoder" for site in self.heads.sites)
+        return {"use_cache": False} if decoding or isinstance(self.examples.task, MultipleChoice) else {}
 
     @cached_property
     def _lengths(self) -> NDArray[np.int64]:
