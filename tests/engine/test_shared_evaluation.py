@@ -30,6 +30,9 @@ UNEVEN = [
     ChoiceExample("one token each", "w20 w4 w7", ("w21", "w42", "w13", "w30"), 0),
     ChoiceExample("pair", "", ("w10 w4 w5 w6 w7 w8 w9", "w10 w4 w5 w6 w13 w8 w9"), 1),
     ChoiceExample("nothing shared", "", ("w12 w4", "w13 w4"), 0),
+    ChoiceExample(  # as a tree, it has more tokens than the model has positions
+        "large tree", " ".join(f"w{n}" for n in range(10, 40)), tuple(f"w{n} w9 w{n + 1} w8 w7 w6" for n in range(4)), 3
+    ),
     ChoiceExample("two contexts", "", ("w9 w5", "w9 w5"), 1, contexts=("w33 w34", "w33 w38")),
 ]
 #: A prompt of 8 tokens and four choices of 2 tokens, whose second token is predicted but not read.
