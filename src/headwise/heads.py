@@ -156,7 +156,7 @@ def find_heads(model: nn.Module) -> HeadMap:
         (8, ('encoder.0.0', 'encoder.0.1'))
     """
     base = base_model(model)
-    family = _family_of(base)
+    family = family_of(base)
     names = [name for name, _ in base.named_modules()]
     found = [(row, layer, path) for row in family.sites for layer, path in _matches(row.path, names)]
     if not found:
@@ -175,7 +175,21 @@ def find_heads(model: nn.Module) -> HeadMap:
     )
 
 
-def _family_of(base: Any) -> Family:
+def family_of(base: Any) -> Family:
+    """The row of a model's family.
+
+    Args:
+        base: A transformers model without its PEFT wrapper.
+
+    Raises:
+        UnknownFamilyError: The family has no row in `headwise.architectures`.
+        HeadwiseError: The model bypasses its output projections.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2Model
+        >>> family_of(GPT2Model(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=2))).name
+        'GPT-2'
+    """
     config = getattr(base, "config", None)
     model_type = getattr(config, "model_type", None)
     if model_type is None:

@@ -25,11 +25,12 @@ from headwise.games import (
 from headwise.games.pair import PairGame
 from headwise.masks import HeadMask
 from headwise.tasks.causal import LanguageTask
-from headwise.tasks.choices import MultipleChoice, evaluate_choices, score_choices
+from headwise.tasks.choices import MultipleChoice
 from headwise.tasks.continuation import ContinuationTask
 from headwise.tasks.metrics import Accuracy
 from tests.families import BY_NAME, no_trace_left, random_mask
 from tests.pieces import one_token_a_word
+from tests.plain_choices import evaluate_choices, score_choices
 
 WORDS = one_token_a_word()
 UNEVEN = [

@@ -10,7 +10,7 @@ import torch
 from headwise import find_heads
 from headwise.data.examples import ChoiceExample, PromptExample
 from headwise.engine import EngineSettings, LocalEngine, encode_examples
-from headwise.engine.shared_tokens import takes_trees
+from headwise.engine.shared_tokens import most_tree_tokens, takes_trees
 from headwise.games import AccuracyGame, Game, LikelihoodGame, MetricGame, ProbabilityGame, TextLikelihoodGame
 from headwise.games.pair import PairGame
 from headwise.tasks.causal import BitsPerByte
@@ -217,3 +217,18 @@ def test_flips_of_continuations_stay_within_their_bound() -> None:
     found, expected = (each.flips(bases, np.arange(4), players) for each in (shared, alone))
     assert torch.allclose(found.flipped, expected.flipped, atol=1e-5)
     assert found.cost.units <= shared.most_units(16, 4 + float(shared.flip_units[players].sum())) + 1e-9
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-eager", "llama"])
+def test_a_tree_may_have_more_tokens_than_the_model_has_positions(name: str) -> None:
+    family, changes = READERS[name]
+    model, prompt = BY_NAME[family].build(**changes), " ".join(f"w{n}" for n in range(10, 30))
+    prompts = [PromptExample(str(n), prompt, " ".join(f"w{n + k}" for k in range(12))) for n in range(30, 35)]
+    examples = encode_examples(ContinuationTask(window=40), prompts, WORDS)
+    settings = (EngineSettings(), EngineSettings(reuse_prefixes=False))
+    shared, alone = (LocalEngine(model, None, LikelihoodGame(), examples, settings=each) for each in settings)
+    rows = np.ones((5, len(shared.players)), dtype=bool), np.arange(5)
+    found, expected = shared.values(*rows), alone.values(*rows)
+    assert torch.allclose(found.values, expected.values, atol=1e-5)
+    if most_tree_tokens(model) is None:  # GPT-2 of transformers 4 has a maximum with eager attention
+        assert (found.cost.tokens, expected.cost.tokens) == (20 + 5 * 11, 5 * (20 + 11))

@@ -1,6 +1,8 @@
 """lm-evaluation-harness and headwise measure the same: on its tasks as data, and on models under masks."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.cli.running import run
 from tests.families import BY_NAME, no_trace_left, uneven_mask
 
 lm_eval = pytest.importorskip("lm_eval")
+pytest.importorskip("lm_eval.tasks")  # `import lm_eval` does not import it
 
 CHOICES = """
 task: tiny_choice_sw
@@ -48,7 +51,7 @@ doc_to_target: " {{text}}"
 metric_list: [{metric: perplexity}, {metric: acc}]
 """
 ROLLING = """
-task: tiny_rolling_sw
+task: tiny_lm_sw
 dataset_path: json
 dataset_kwargs: {data_files: {test: DATA}}
 output_type: loglikelihood_rolling
@@ -93,15 +96,19 @@ def rows() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module", params=["no start token", "start token"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Llama, whose tokenizer adds a start token (as Llama's) or not (as Qwen's)."""
-    folder = tmp_path_factory.mktemp("model")
+    return save_model(tmp_path_factory.mktemp("model"), "llama", request.param == "start token")
+
+
+def save_model(folder: Path, family: str, start_token: bool) -> Path:
+    """A tiny model and its tokenizer in a folder."""
     names = ["<s>", "<pad>", "</s>", "<unk>", *(f"w{n}" for n in range(4, 50))]
     base = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>"))
     base.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if request.param == "start token":
+    if start_token:
         base.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     PreTrainedTokenizerFast(tokenizer_object=base, **special).save_pretrained(folder)
-    BY_NAME["llama"].build().save_pretrained(folder)
+    BY_NAME[family].build().save_pretrained(folder)
     return folder
 
 
@@ -188,6 +195,69 @@ def test_a_masked_model_has_the_numbers_of_its_folded_checkpoint(
             assert by_harness(harness_model(model, tokenizer, mask), task) == pytest.approx(expected, rel=1e-5)
         if kind == "hard":
             assert by_harness(harness_model(shrink(model, mask), tokenizer), task) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "bloom", "gemma3", "qwen3"])
+def test_the_harness_reads_the_folded_checkpoints_of_prune(
+    family: str, tasks: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_model(tmp_path / "model", family, start_token=False)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    masks, folders = {"none": None, **masks_of(model)}, {"none": folder}
+    for kind in ("hard", "soft"):
+        masks[kind].save(tmp_path / f"{kind}.json")
+        folders[kind] = tmp_path / kind
+        prune = ("prune", folder, "--mask", tmp_path / f"{kind}.json", "--export", "folded", "--out", folders[kind])
+        assert run(monkeypatch, *prune) == 0
+    for name, task in tasks.items():
+        found = {}
+        for kind, path in folders.items():
+            arguments = {"pretrained": str(path), "dtype": "float32"}
+            found[kind] = by_harness("hf", task, model_args=arguments, device="cpu")
+            own = by_harness(harness_model(model, tokenizer, masks[kind]), task)
+            assert own == pytest.approx(found[kind], rel=1e-5)
+        if name in ("lm", "continuation"):  # accuracies of few examples may be equal
+            assert found["hard"] != pytest.approx(found["none"], rel=1e-3)
+            assert found["soft"] != pytest.approx(found["none"], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_command_line_of_the_harness_and_eval_show_the_same_numbers(
+    tasks: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save_model(tmp_path / "model", "llama", start_token=False)
+    model = load_model(folder)
+    mask = masks_of(model)["soft"]
+    mask.save(tmp_path / "mask.json")
+    prune = ("prune", folder, "--mask", tmp_path / "mask.json", "--out", tmp_path / "folded")
+    assert run(monkeypatch, *prune) == 0
+    names = [f"tiny_{name}_sw" for name in TASKS]
+    command = [
+        *(sys.executable, "-m", "lm_eval", "--model", "hf", "--device", "cpu", "--tasks", ",".join(names)),
+        *("--model_args", f"pretrained={tmp_path / 'folded'},dtype=float32"),
+        *("--include_path", str(tasks["lm"].parent), "--output_path", str(tmp_path / "results.json")),
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    [written] = tmp_path.rglob("results*.json")
+    found = json.loads(written.read_text())["results"]
+    own = {name: by_harness(harness_model(model, load_tokenizer(folder), mask), tasks[name]) for name in TASKS}
+    for name in TASKS:
+        shown = {key.partition(",")[0]: value for key, value in found[f"tiny_{name}_sw"].items()}
+        assert {key: shown[key] for key in own[name]} == pytest.approx(own[name], rel=1e-5)
+    capsys.readouterr()
+    for name, task, metric, figure in (
+        ("choice", "choice", "acc", "accuracy"),
+        ("choice", "choice-per-byte", "acc_bytes", "accuracy"),
+        ("lm", "lm", "bits_per_byte", "bits per byte"),
+        ("pairs", "choice", "acc", "accuracy"),
+    ):
+        split = "test" if name == "choice" else "all"
+        evaluation = ("eval", tmp_path / "folded", "--task", task, "--data", f"lm-eval:{tasks[name]}", "--json")
+        assert run(monkeypatch, *evaluation, "--split", split) == 0
+        value = json.loads(capsys.readouterr().out)["languages"]["sw"]["metrics"][figure]["value"]
+        expected = found[f"tiny_{name}_sw"][f"{metric},none"]
+        assert value == pytest.approx((100 if figure == "accuracy" else 1) * expected, rel=1e-5)
 
 
 def test_a_mask_of_another_model_is_an_error(checkpoint: Path) -> None:

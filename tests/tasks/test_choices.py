@@ -15,9 +15,10 @@ from transformers.modeling_outputs import CausalLMOutput
 from headwise import HeadwiseError, find_heads, gated
 from headwise.data.examples import ChoiceExample
 from headwise.tasks.causal import perplexity
-from headwise.tasks.choices import MultipleChoice, evaluate_choices, score_choices
+from headwise.tasks.choices import MultipleChoice
 from headwise.tasks.continuation import encode_pair
 from tests.families import BY_NAME, random_mask
+from tests.plain_choices import evaluate_choices, score_choices
 
 FAMILIES = ["gpt2", "llama", "gemma2", "bloom", "qwen2"]
 

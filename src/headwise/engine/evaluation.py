@@ -18,11 +18,11 @@ from headwise.engine.players import PlayerSet, players_of_kinds
 from headwise.errors import HeadwiseError
 from headwise.games.metric import MetricGame
 from headwise.gates import gated
-from headwise.heads import HeadMap
+from headwise.heads import HeadMap, base_model, family_of
 from headwise.means import MeanOutputs
 from headwise.soft_masks import AnyMask, SoftMask
 from headwise.tasks.causal import LanguageTask, Perplexity, measure_texts, texts_of
-from headwise.tasks.choices import MultipleChoice, choices_of, evaluate_choices
+from headwise.tasks.choices import MultipleChoice
 from headwise.tasks.continuation import ContinuationTask, evaluate_continuations
 from headwise.tasks.evaluation import Evaluation
 from headwise.tasks.masked import MaskedTask
@@ -47,8 +47,12 @@ class Measurement:
     signatures: dict[str, str] = field(default_factory=dict)
 
 
-def evaluate(model: Any, task: Task | MaskedTask, examples: Sequence[Example], tokenizer: Any) -> Evaluation:
+def evaluate(
+    model: Any, task: Task | MaskedTask | MultipleChoice, examples: Sequence[Example], tokenizer: Any
+) -> Evaluation:
     """Measure a model on examples by the metric of its task.
+
+    The choices of an example share the tokens that they begin with if the model takes trees of tokens.
 
     Args:
         model: A model with a head for the task, of any family; it may be inside `gated(...)`.
@@ -59,7 +63,7 @@ def evaluate(model: Any, task: Task | MaskedTask, examples: Sequence[Example], t
     return evaluate_encoded(model, task, encode_examples(task, examples, tokenizer))
 
 
-def evaluate_encoded(model: Any, task: Task | MaskedTask, examples: ExampleSet) -> Evaluation:
+def evaluate_encoded(model: Any, task: Task | MaskedTask | MultipleChoice, examples: ExampleSet) -> Evaluation:
     """Measure a model on examples that are encoded already.
 
     Args:
@@ -102,9 +106,7 @@ def measure(
             measured = measure_texts(model, texts_of(examples), tokenizer, task.window)
         case ContinuationTask():
             measured = evaluate_continuations(model, task, examples, tokenizer)
-        case MultipleChoice():
-            measured = (evaluate_choices(model, task, choices_of(examples), tokenizer),)
-        case Task() | MaskedTask():
+        case Task() | MaskedTask() | MultipleChoice():
             measured = (evaluate(model, task, examples, tokenizer),)
         case _:
             raise HeadwiseError(f"the task {task.name!r} cannot be measured")
@@ -263,5 +265,12 @@ def _for_language(task: TranslationTask, language: str, wrong_language: bool = F
 
 
 def _no_heads(model: Any) -> HeadMap:
-    """A map without heads, for an engine that runs a model without gates; the family is not used."""
-    return HeadMap(type(model).__name__, FAMILIES[0], (), (), (), None)
+    """A map without heads, for an engine that runs a model without gates.
+
+    The engine uses the family to find out whether the model takes trees of tokens, which the first family does not.
+    """
+    try:
+        family = family_of(base_model(model))
+    except HeadwiseError:  # models of other families are measured too
+        family = FAMILIES[0]
+    return HeadMap(type(model).__name__, family, (), (), (), None)

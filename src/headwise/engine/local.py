@@ -27,13 +27,21 @@ from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, default_budget, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
 from headwise.engine.prefix import Level, find_levels, run_as_tree
-from headwise.engine.shared_tokens import SequencesGame, SharedPrompts, choice_trees, measure_trees, takes_trees
+from headwise.engine.shared_tokens import (
+    SequencesGame,
+    SharedPrompts,
+    choice_trees,
+    measure_trees,
+    most_tree_tokens,
+    takes_trees,
+)
 from headwise.errors import HeadwiseError
 from headwise.games.base import Answers, Game
 from headwise.games.generation import GenerationGame
 from headwise.games.means import SequenceLikelihoodGame
 from headwise.heads import HeadMap, PlayerKind, find_heads
 from headwise.means import MeanOutputs, require_means
+from headwise.tasks.choices import MultipleChoice
 from headwise.tasks.encoding import Batch, check_vocabulary
 from headwise.tasks.token_trees import TokenTree
 
@@ -368,7 +376,8 @@ class LocalEngine:
         assert not isinstance(self.game, GenerationGame)
         if not (self.settings.reuse_prefixes and takes_trees(self.model, self.heads)):
             return None
-        return self._of(self.game, choice_trees(self.examples))
+        found, most = choice_trees(self.examples), most_tree_tokens(self.model)
+        return None if most is not None and found.lengths.max() > most else self._of(self.game, found)
 
     @cached_property
     def _prompts(self) -> SharedPrompts | None:
@@ -378,7 +387,8 @@ class LocalEngine:
             return None
         if output_layer(self.model, self.examples.task) is None:  # a classifier reads the end of a row
             return None
-        return SharedPrompts.find(self.examples, self._token_budget())
+        budget = self._token_budget()
+        return SharedPrompts.find(self.examples, min(budget, most_tree_tokens(self.model) or budget))
 
     @cached_property
     def _sequence_engine(self) -> ChoiceEngine:
@@ -404,7 +414,8 @@ class LocalEngine:
     @cached_property
     def _call(self) -> dict[str, bool]:
         """Arguments of the model besides its batch: no cache, which is needed only for generation."""
-        return {"use_cache": False} if any(site.stack != "encoder" for site in self.heads.sites) else {}
+        decoding = any(site.stack != "encoder" for site in self.heads.sites)
+        return {"use_cache": False} if decoding or isinstance(self.examples.task, MultipleChoice) else {}
 
     @cached_property
     def _lengths(self) -> NDArray[np.int64]:

@@ -39,6 +39,16 @@ def takes_trees(model: Any, heads: HeadMap) -> bool:
     return heads.family.token_trees and base_model(model).config._attn_implementation in _WITH_MASKS
 
 
+def most_tree_tokens(model: Any) -> int | None:
+    """Maximum number of tokens of a tree, or None if there is no maximum.
+
+    The eager attention of GPT-2 in transformers 4 also applies a causal mask of its own, of the size of its positions.
+    """
+    base = base_model(model)
+    own = [mask.shape[-1] for name, mask in base.named_buffers() if name.endswith("attn.bias")]
+    return min(own) if own and base.config._attn_implementation == "eager" else None
+
+
 def choice_trees(examples: ExampleSet) -> ExampleSet:
     """Examples of multiple choice as trees."""
     return replace(examples, encoded=tuple(map(_tree_of, examples.choices)))

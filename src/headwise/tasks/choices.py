@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 from torch import Tensor
 
 from headwise.data.examples import ChoiceExample, Example
 from headwise.errors import HeadwiseError
-from headwise.tasks.causal import check_window, sum_sequences
+from headwise.tasks.causal import check_window
 from headwise.tasks.continuation import encode_continuation
 from headwise.tasks.encoding import Batch, Encoded
-from headwise.tasks.evaluation import Evaluation
-from headwise.tasks.likelihood import Gating
-from headwise.tasks.metrics import Accuracy, Array
+from headwise.tasks.metrics import Accuracy
 from headwise.tasks.token_trees import make_token_batch
 
 #: What a choice's log-likelihood is divided by.
@@ -36,32 +33,6 @@ class EncodedChoices(Encoded):
     def content(self) -> list[Any]:
         """All model inputs and lengths as plain data, for hashing."""
         return [*(each.content() for each in self.choices), self.gold, self.lengths]
-
-
-@dataclass(frozen=True)
-class ChoiceScores:
-    """A model's score of each choice.
-
-    Attributes:
-        scores: Log-likelihood of each choice of each example, normalised as the task specifies.
-        answers: The right choice of each example.
-        cut: Number of examples whose context was cut at its beginning.
-    """
-
-    scores: tuple[Array, ...]
-    answers: tuple[int, ...]
-    cut: int
-
-    @property
-    def predicted(self) -> tuple[int, ...]:
-        """The choice with the highest score, for each example."""
-        return tuple(int(each.argmax()) for each in self.scores)
-
-    @property
-    def probabilities(self) -> Array:
-        """Probability of the right choice among the choices (the soft value), (examples,)."""
-        pairs = zip(self.scores, self.answers, strict=True)
-        return np.array([1 / np.exp(each - each[answer]).sum() for each, answer in pairs])
 
 
 @dataclass(frozen=True)
@@ -156,25 +127,3 @@ def choices_of(examples: Sequence[Example]) -> list[ChoiceExample]:
     if len(found) < len(examples):
         raise HeadwiseError("multiple choice needs a context, choices and an answer (ChoiceExample)")
     return found
-
-
-def score_choices(
-    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
-) -> ChoiceScores:
-    """The score of each choice of each example."""
-    encoded, cut = task.encode(examples, tokenizer)
-    sequences = [(owner, choice) for owner, each in enumerate(encoded) for choice in each.choices]
-    check_window(model, max(len(choice.ids) for _, choice in sequences), stride=1)
-    sums = sum_sequences(model, sequences, tokenizer, gating)  # (choices of all examples, 4)
-    lengths = np.array([length for each in encoded for length in each.lengths])
-    scores = np.split(sums[:, 0] / lengths, np.cumsum([len(each.choices) for each in encoded])[:-1])
-    return ChoiceScores(tuple(scores), tuple(example.answer for example in examples), cut)
-
-
-def evaluate_choices(
-    model: Any, task: MultipleChoice, examples: Sequence[ChoiceExample], tokenizer: Any, gating: Gating | None = None
-) -> Evaluation:
-    """Accuracy of a causal model on multiple choice; statistics are (examples, 2)."""
-    found = score_choices(model, task, examples, tokenizer, gating)
-    right = np.array(found.predicted) == np.array(found.answers)
-    return Evaluation.of(Accuracy(), np.stack([right, np.ones(len(right))], axis=1), found.cut)
