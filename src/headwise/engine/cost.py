@@ -1,6 +1,7 @@
 """Cost of computations, counted instead of timed: layer passes, tokens, floating-point operations."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from headwise.engine.prefix import Level
 from headwise.heads import HeadMap, base_model, is_transposed, weight_shape
 
 Lengths = NDArray[np.int64]
@@ -105,6 +107,62 @@ def work_of(model: Any, heads: HeadMap) -> tuple[LayerWork, ...]:
             )
         )
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """The operations of a model per token.
+
+    Attributes:
+        layers: The operations of each layer, in the order in which layers run.
+        head_weights: Number of weights outside the layers.
+    """
+
+    layers: tuple[LayerWork, ...]
+    head_weights: int
+
+    @classmethod
+    def of(cls, model: Any, heads: HeadMap) -> "ModelWork":
+        """The operations of a model."""
+        return cls(work_of(model, heads), head_weights(model, heads))
+
+    def batch_cost(
+        self, levels: Sequence[Level], source: Lengths, target: Lengths, outputs: int | None, backward: bool
+    ) -> EngineCost:
+        """The cost of the layers and of the output layer for one batch.
+
+        Args:
+            levels: The nodes at each layer; none if the layers are not known, so that a row is one unit.
+            source: Number of tokens of each row, (rows,).
+            target: Number of tokens that the decoder reads for each row, (rows,).
+            outputs: How often the output layer ran; by default once per token.
+            backward: Whether gradients were computed, which cost as much as the values.
+        """
+        rows = len(source)
+        if not levels:
+            tokens = float(source.sum())
+            padding = rows * float(source.max()) - tokens
+            return EngineCost(rows, float(rows), rows, tokens=tokens, padding=padding)
+        passes, processed, padded, flops = 0, 0, 0, 0.0
+        for level, work in zip(levels, self.layers, strict=True):
+            first = level.first.numpy()
+            own = (target if work.decoder else source)[first]
+            passes, processed = passes + len(first), processed + int(own.sum())
+            padded += len(first) * int(own.max())
+            flops += work.flops(own, source[first])
+        if outputs is None:
+            outputs = int((target if target.any() else source).sum())
+        flops += 2.0 * self.head_weights * outputs
+        times, layers = 2 if backward else 1, len(levels)
+        return EngineCost(
+            rows=rows,
+            units=times * passes / layers,
+            examples=rows,
+            layer_passes=times * passes,
+            tokens=times * processed / layers,
+            padding=times * (padded - processed) / layers,
+            flops=times * flops,
+        )
 
 
 def pass_flops(model: Any, heads: HeadMap, lengths: Lengths, targets: Lengths) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -80,3 +81,29 @@ def jobs_of(
     """
     for pack in packs:
         yield PackJob(on[pack.rows], pack.examples, absent, gradients)
+
+
+def require_finite(found: Tensor, index: NDArray[np.int64], bfloat16: bool = False) -> Tensor:
+    """The results of rows, (rows, …), if all are finite: a single NaN would invalidate every score that it enters.
+
+    Args:
+        found: The results.
+        index: The example of each row.
+        bfloat16: Whether they were computed in bfloat16, so that an error suggests to do without.
+
+    Raises:
+        NotFiniteError: A result is NaN or infinity.
+
+    Example:
+        >>> require_finite(torch.tensor([0.5, torch.nan]), np.array([3, 7]))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        headwise.engine.jobs.NotFiniteError: the model returns NaN or infinity on example 7, numbered from 0: check ...
+    """
+    finite = torch.isfinite(found if found.dim() > 1 else found[:, None]).all(1)
+    if not finite.all():
+        remedy = "run without --bfloat16, or " if bfloat16 else ""
+        raise NotFiniteError(
+            f"the model returns NaN or infinity on example {index[int(finite.int().argmin())]}, numbered "
+            f"from 0: {remedy}check its weights, some of which may be NaN or too large"
+        )
+    return found

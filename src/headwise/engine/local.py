@@ -19,10 +19,10 @@ from headwise.engine.absent_heads import WORTH_A_COPY, absent_heads, narrow, sav
 from headwise.engine.base import EngineSettings, Flips, Gates, Gradients, Index, Values, check_rows, value_flips
 from headwise.engine.batching import Pack, fewest_rows, pack_rows, take_rows
 from headwise.engine.choices import ChoiceEngine
-from headwise.engine.cost import EngineCost, head_weights, work_of
+from headwise.engine.cost import EngineCost, ModelWork
 from headwise.engine.examples import ExampleSet
 from headwise.engine.generation import generate_rows
-from headwise.engine.jobs import NotFiniteError, PackAnswer, PackJob, jobs_of
+from headwise.engine.jobs import PackAnswer, PackJob, jobs_of, require_finite
 from headwise.engine.label_outputs import only_labels, output_layer
 from headwise.engine.memory import attention_bytes, default_budget, gradient_bytes, is_out_of_memory, value_bytes
 from headwise.engine.players import PlayerSet, depths_of, players_of
@@ -140,7 +140,7 @@ class LocalEngine:
         if not job.gradients:
             with torch.inference_mode(), evaluating(self.model):
                 measured, cost = self._measure(self.game, pack, job.gates, leaves, self.settings.reuse_prefixes)
-            return PackAnswer(self._numbers(measured.cpu(), job.examples), None, cost)
+            return PackAnswer(require_finite(measured.cpu(), job.examples, self.settings.bfloat16), None, cost)
         with evaluating(self.model), frozen(self.model):
             for each in leaves.values():
                 each.requires_grad_()
@@ -148,8 +148,8 @@ class LocalEngine:
                 measured, cost = self._measure(self.game, pack, job.gates, leaves, share=False)
             found = torch.autograd.grad(measured[:, 0].sum(), list(leaves.values()))
             gradients = self.players.collect(dict(zip(leaves, found, strict=True))).cpu()
-        values = self._numbers(measured.detach().cpu(), job.examples)
-        return PackAnswer(values, self._numbers(gradients, job.examples), cost)
+        values = require_finite(measured.detach().cpu(), job.examples, self.settings.bfloat16)
+        return PackAnswer(values, require_finite(gradients, job.examples, self.settings.bfloat16), cost)
 
     def _answers(self, jobs: Iterable[PackJob]) -> Iterator[PackAnswer]:
         """The answers to batches, in their order."""
@@ -208,7 +208,7 @@ class LocalEngine:
                     output = self.model(**batch.inputs(self._device), **self._call)[0]  # also without a task head
                 levels = find_levels(on[pack.rows], self._depths, layers, pack.examples, share=False)
                 outputs = len(output) if output.dim() == 2 else None
-                cost += self._count(pack, levels, pack.root, outputs, time.perf_counter() - start, backward=False)
+                cost += self._cost(pack, levels, pack.root, outputs, time.perf_counter() - start, backward=False)
         return cost
 
     @property
@@ -230,17 +230,6 @@ class LocalEngine:
         # therefore computes at most one whole row again.
         batches = math.ceil(rows / fewest_rows(self._token_budget(), int(self._lengths.max())))
         return min(float(rows), shared + batches - 1)
-
-    def _numbers(self, found: Tensor, index: NDArray[np.int64]) -> Tensor:
-        """The results, (rows, …), if all are finite: a single NaN would invalidate every score that it enters."""
-        finite = torch.isfinite(found if found.dim() > 1 else found[:, None]).all(1)
-        if not finite.all():
-            remedy = "run without --bfloat16, or " if self.settings.bfloat16 else ""
-            raise NotFiniteError(
-                f"the model returns NaN or infinity on example {index[int(finite.int().argmin())]}, numbered "
-                f"from 0: {remedy}check its weights, some of which may be NaN or too large"
-            )
-        return found
 
     def _attending(self, pack: Pack) -> AbstractContextManager[object]:
         """Selects the implementation of attention for gradients.
@@ -291,7 +280,7 @@ class LocalEngine:
         # of a row with NaN is NaN.
         if (unknown := ~(answers.logits.amax(-1) < torch.inf)).any():
             measured = measured.index_fill(0, answers.rows[unknown], torch.nan)
-        return measured, self._count(pack, levels, root, outputs, time.perf_counter() - start, measured.requires_grad)
+        return measured, self._cost(pack, levels, root, outputs, time.perf_counter() - start, measured.requires_grad)
 
     def _answers_of(self, batch: Batch, logits: Tensor, index: NDArray[np.int64]) -> Answers:
         """The answers of a batch from the logits of its labels; `index` are the examples of its rows."""
@@ -305,36 +294,13 @@ class LocalEngine:
             None if self.examples.sizes is None else self.examples.sizes[rows].to(device),
         )
 
-    def _count(
+    def _cost(
         self, pack: Pack, levels: list[Level], root: Level, outputs: int | None, seconds: float, backward: bool
     ) -> EngineCost:
         """The cost of a batch; `outputs` is how often the output layer ran, by default once per token."""
         source, target = self.examples.lengths[pack.examples], self.examples.target_lengths[pack.examples]
-        if not levels:  # layers are not known: a row is one unit
-            tokens, rows = float(source.sum()), len(pack.rows)
-            padding = rows * float(source.max()) - tokens
-            return EngineCost(rows, float(rows), rows, tokens=tokens, padding=padding, seconds=seconds)
-        passes, tokens, padded, flops = 0, 0, 0, 0.0
-        for level, work in zip(levels, self._work, strict=True):
-            first = level.first.numpy()
-            own = (target if work.decoder else source)[first]
-            passes, tokens = passes + len(first), tokens + int(own.sum())
-            padded += len(first) * int(own.max())
-            flops += work.flops(own, source[first])
-        if outputs is None:
-            outputs = int((target if target.any() else source).sum())
-        flops += 2.0 * self._head_weights * outputs
-        times, layers = 2 if backward else 1, len(levels)
-        return EngineCost(
-            rows=len(pack.rows),
-            units=times * passes / layers,
-            examples=root.nodes,
-            layer_passes=times * passes,
-            tokens=times * tokens / layers,
-            padding=times * (padded - tokens) / layers,
-            flops=times * flops,
-            seconds=seconds,
-        )
+        found = self._work.batch_cost(levels, source, target, outputs, backward)
+        return replace(found, examples=root.nodes if levels else found.rows, seconds=seconds)
 
     def _generated(self, game: GenerationGame, on: NDArray[Any], index: NDArray[np.int64]) -> Values:
         """The statistics of generated texts; a text counts as one unit."""
@@ -344,7 +310,7 @@ class LocalEngine:
                 self.model, self.heads, game, self.examples, self.players, on, index, self.baseline
             )
         cost = EngineCost(len(index), written, written, seconds=time.perf_counter() - start)
-        return Values(self._numbers(found, index), cost)
+        return Values(require_finite(found, index, self.settings.bfloat16), cost)
 
     def _without(self, absent: tuple[str, ...]) -> "LocalEngine":
         """An engine on a copy of the model without some heads."""
@@ -427,9 +393,5 @@ class LocalEngine:
         return depths_of(self.heads, self.players)
 
     @cached_property
-    def _work(self) -> Any:
-        return work_of(self.model, self.heads)
-
-    @cached_property
-    def _head_weights(self) -> int:
-        return head_weights(self.model, self.heads)
+    def _work(self) -> ModelWork:
+        return ModelWork.of(self.model, self.heads)

@@ -20,6 +20,7 @@ from headwise.activations import evaluating, frozen
 from headwise.engine.base import Gradients
 from headwise.engine.batching import Pack
 from headwise.engine.cost import EngineCost
+from headwise.engine.jobs import require_finite
 from headwise.engine.local import LocalEngine
 from headwise.engine.memory import gradient_bytes
 from headwise.errors import HeadwiseError
@@ -81,7 +82,9 @@ def head_weight_gradients(engine: LocalEngine, index: NDArray[np.int64]) -> Grad
             measured, found, spent = _measure_pack(engine, pack, on, layers)
             values[pack.rows], sizes[pack.rows] = measured.cpu(), engine.players.collect({"heads": found}).cpu()
             cost += replace(_with_weights(spent), seconds=time.perf_counter() - start)
-    return Gradients(engine._numbers(values, index), engine._numbers(sizes, index), cost)
+    for each in (values, sizes):
+        require_finite(each, index, engine.settings.bfloat16)
+    return Gradients(values, sizes, cost)
 
 
 def _check(engine: LocalEngine) -> None:
