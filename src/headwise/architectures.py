@@ -5,11 +5,19 @@ row covers a bare encoder and every task model built on it.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from headwise.errors import HeadwiseError
 
 Stack = Literal["encoder", "decoder", "cross"]
 Layout = Literal["blocks", "interleaved"]
 Position = Literal["none", "shared-bias", "alibi"]
+#: Names of the number of layers in configs of transformers.
+_LAYER_COUNTS = (
+    "num_hidden_layers", "num_layers", "num_decoder_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"
+)  # fmt: skip
+#: Ten times as many as the deepest language models have; building the layers of a damaged config could take hours.
+_MOST_LAYERS = 1000
 #: The parts of a model whose values a run can estimate; a `kv` player is all heads that share a key-value head.
 PLAYERS = ("heads", "ffn", "layers", "kv")
 #: What replaces the output of a player that is off: zero, or its mean output.
@@ -243,3 +251,21 @@ def known_model_types() -> tuple[str, ...]:
         True
     """
     return tuple(model_type for family in FAMILIES for model_type in family.model_types)
+
+
+def check_layer_counts(config: Any) -> None:
+    """Check that the model of a config can be built in seconds.
+
+    Raises:
+        HeadwiseError: The config has too many layers; it is damaged.
+
+    Example:
+        >>> from transformers import BertConfig
+        >>> check_layer_counts(BertConfig(num_hidden_layers=10**6))
+        Traceback (most recent call last):
+        headwise.errors.HeadwiseError: 'num_hidden_layers' is 1000000, but models have at most 1000 layers
+    """
+    for name in _LAYER_COUNTS:
+        count = getattr(config, name, None)
+        if isinstance(count, int) and count > _MOST_LAYERS:
+            raise HeadwiseError(f"{name!r} is {count}, but models have at most {_MOST_LAYERS} layers")

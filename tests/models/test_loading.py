@@ -107,7 +107,7 @@ def test_a_new_head_is_new_but_what_is_below_is_not(tmp_path: Path) -> None:
     "changes",
     [
         *({"num_hidden_layers": "two"}, {"hidden_size": 30}, {"num_attention_heads": 0}, {"hidden_act": "no"}),
-        *({"architectures": True}, {"architectures": "BertModel"}),
+        *({"architectures": True}, {"architectures": "BertModel"}, {"num_hidden_layers": 2**40}),
     ],
 )
 def test_a_config_of_no_model_is_named(tmp_path: Path, changes: dict[str, Any]) -> None:

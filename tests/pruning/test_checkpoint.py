@@ -202,6 +202,8 @@ def damage(folder: Path, fault: str) -> None:
             config.write_text(json.dumps({**json.loads(config.read_text()), "headwise_pruned": {"encoder.9": [1]}}))
         case "strange config":
             config.write_text(json.dumps({**json.loads(config.read_text()), "hidden_act": "zzz"}))
+        case "deep config":
+            config.write_text(json.dumps({**json.loads(config.read_text()), "num_hidden_layers": 2**40}))
         case "tied":
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "tied": ["a"]}))
         case "tied to a list":
@@ -231,6 +233,7 @@ def damage(folder: Path, fault: str) -> None:
         ("tied to a list", "'tied' does not fit"),
         ("whole numbers", "weights of the type whole numbers, which save_pruned does not write"),
         ("doubles", "weights of the type float64, which save_pruned does not write"),
+        ("deep config", r"built from its config\.json: 'num_hidden_layers' is 1099511627776, but models have at most"),
         ("other config", r"\d+ tensors do not fit config\.json"),
         ("impossible config", r"built from its config\.json.*encoder\.9\.1"),
         ("class", "'class' 'Path' is not a model of transformers"),

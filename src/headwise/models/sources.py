@@ -10,6 +10,7 @@ from huggingface_hub.errors import EntryNotFoundError, HFValidationError, Reposi
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils.hub import cached_file
 
+from headwise.architectures import check_layer_counts
 from headwise.errors import HeadwiseError
 from headwise.files import is_folder
 from headwise.pooling import find_class
@@ -65,6 +66,7 @@ def load_config(name_or_path: NameOrPath, trust_remote_code: bool, **kwargs: Any
         raise HeadwiseError(f"{name_or_path}: not a model: the folder has no config.json")
     try:
         config = AutoConfig.from_pretrained(name_or_path, trust_remote_code=trust_remote_code, **kwargs)
+        check_layer_counts(config)
     except Exception as error:  # a damaged config can fail anywhere in transformers
         raise HeadwiseError(f"{name_or_path}: not a model: {first_line(error)}") from error
     if not isinstance(config.architectures, list | tuple | None):

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, GenerationConfig
 
+from headwise.architectures import check_layer_counts
 from headwise.errors import CheckpointError, HeadwiseError
 from headwise.files import is_folder, read_json, write_json
 from headwise.heads import PRUNED_ATTRIBUTE, HeadMap, base_model, find_heads
@@ -259,6 +260,7 @@ def _build(folder: Path, manifest: dict[str, Any], attn_implementation: str | No
         raise CheckpointError(f"{folder / MANIFEST}: 'class' {manifest.get('class')!r} is not a model of transformers")
     try:
         config = AutoConfig.from_pretrained(folder)
+        check_layer_counts(config)
         removed = removed_heads(config)
         setattr(config, PRUNED_ATTRIBUTE, None)
         config.name_or_path = str(manifest.get("base_model") or folder)
