@@ -177,18 +177,17 @@ def prune_command(
     _check_rules(rules, best, numbered, language, mask, margin, repair)
     found: BestMask | SafeMask | None = None
     choice: MaskChoice | None = None
-    if safe or best or (language is not None and mask is None and not rules and not numbered):
-        mask = None
-        # Before the comparison, which takes long:
+    compared = safe or best or (language is not None and mask is None and not rules and not numbered)
+    mask = None if compared else mask
+    _check_options(mask, means, repair, kind)
+    if compared:  # takes long, so that the folder is checked before
         check_target(out, {**_model_of_run(model), "the run": Path(model)}, PRUNED, overwrite)
-        _check_options(mask, means, repair, kind)
-        if safe:
-            found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
-        else:
-            found, choice = _find_best(model, str(language), trust_remote_code, best)
+    if safe:
+        found, choice = _find_safe(model, 0.5 if margin is None else margin, trust_remote_code)
+    elif compared:
+        found, choice = _find_best(model, str(language), trust_remote_code, best)
     if choice is None:
         choice = choose_mask(model, mask, language=language, rule=rules[0] if rules else None, count=count, share=share)
-    _check_options(mask, means, repair, kind)
     file = means or choice.means
     baseline = None if file is None else MeanOutputs.load(file)
     kept = {**_models(choice.model), "the run": Path(model), "the source of the mask": choice.source}
