@@ -1,10 +1,11 @@
 """Masks against tuning: LoRA, biases and soft gates on the same dev examples, judged on the same test examples.
 
 For each task and language, every alternative is made from at most 512 dev examples, and judged on test by the paired
-bootstrap: LoRA of ranks 1, 2, 4 and 8, biases only, soft gates, and likely and refined masks. Tuning and gates choose
-their best epoch on a fifth of the dev examples and train on the others. A row has the gain with its 95% interval, what
-is trained, bytes to store for the language, cost, and the change in the other languages if they use the same model. A
-unit is an example through the whole model once; gradients count two. Minutes are those of this machine.
+bootstrap: LoRA of ranks 1, 2, 4 and 8, biases only, soft gates, likely and refined masks, and LoRA of rank 4 after the
+likely harmful heads were removed. Tuning and gates choose their best epoch on a fifth of the dev examples and train on
+the others. A row has the gain with its 95% interval, what is trained, bytes to store for the language, cost, and the
+change in the other languages if they use the same model. A unit is an example through the whole model once; gradients
+count two. Minutes are those of this machine.
 
 Results are stored in `--out`, so the same command resumes after an interruption. The data folder (HEADWISE_DATA) is
 needed, except with `--quick`.
@@ -30,6 +31,7 @@ from headwise.data.folders import default_folder
 from headwise.engine.evaluation import MaskJudge
 from headwise.files import write_json
 from headwise.methods.soft import Soft, soft_mask, split_examples
+from headwise.pruning import shrink
 from headwise.scoring import RefinementPlan, ScoringPlan, Setting, load_setting, run_scoring
 from headwise.scoring.refine import refine_run
 from headwise.soft_masks import AnyMask
@@ -43,7 +45,9 @@ from headwise.tuning.lora import lora_adapters
 TASKS = {"pos": ("e5-small-pos", "zh,tr,ja,hi,de,ar"), "intents": ("e5-small-intents", "zh,tr,ja,hi,de,sw")}
 #: Rank of the adapters of each kind of LoRA.
 RANKS = {f"lora-{rank}": rank for rank in (1, 2, 4, 8)}
-KINDS = (*RANKS, "biases", "gates", "likely", "refined")
+#: LoRA of this kind after likely harmful heads were removed.
+BOTH, BOTH_RANK = "likely-lora-4", 4
+KINDS = (*RANKS, "biases", "gates", "likely", "refined", BOTH)
 #: Maximum number of dev examples.
 DEV_EXAMPLES = 512
 
@@ -142,19 +146,38 @@ class Bench:
         """An alternative, made from the dev examples of a language."""
         if kind in RANKS or kind == "biases":
             return self._tuned(language, kind)
+        if kind == BOTH:
+            return self._both(language)
         return self._gates(language) if kind == "gates" else self._masked(language, kind)
 
-    def _tuned(self, language: str, kind: str) -> Made:
-        """A copy of the model, tuned in part; the classifier is trained too."""
+    def _both(self, language: str) -> Made:
+        """A copy of the model without likely harmful heads, tuned in part."""
+        masked = self._masked(language, "likely")
+        assert isinstance(masked.mask, HeadMask)
+        tuned = self._tuned(language, BOTH, shrink(self.setting.model, masked.mask))
+        return replace(
+            tuned, bytes=tuned.bytes + masked.bytes, units=tuned.units + masked.units,
+            minutes=tuned.minutes + masked.minutes,
+        )  # fmt: skip
+
+    def _tuned(self, language: str, kind: str, model: Any = None) -> Made:
+        """A copy of the model, tuned in part; the classifier is trained too.
+
+        Args:
+            language: The language.
+            kind: LoRA of a rank, or biases.
+            model: The model to tune; by default a copy of the untouched one.
+        """
         setting, options = self.setting, self.options
         dev = setting.examples([language], "dev", options.limit).examples[language]
         parts = split_examples(len(dev), Soft().held_out, options.seed)
         train, held_out = ([dev[each] for each in part] for part in parts)
         settings = TuningSettings(
             epochs=options.epochs, learning_rate=options.rate, patience=2, seed=options.seed,
-            batch_tokens=options.batch_tokens, lora_rank=RANKS.get(kind, 0), biases_only=kind == "biases",
+            batch_tokens=options.batch_tokens, biases_only=kind == "biases",
+            lora_rank=BOTH_RANK if kind == BOTH else RANKS.get(kind, 0),
         )  # fmt: skip
-        model = copy.deepcopy(setting.model)
+        model = copy.deepcopy(setting.model) if model is None else model
         parameters = count_trained(model, settings)
         data = encode_training_set(setting.task, train, held_out, setting.tokenizer)
         found = train_encoded(model, data, settings, self.out / "states" / f"{language}-{kind}")
@@ -249,7 +272,7 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     options.out = options.out or Path("runs/alternatives-quick" if options.quick else "runs/alternatives")
     if options.quick:
-        options.tasks, options.languages, options.kinds = "pos", "tr,de", "lora-1,biases,gates,likely,refined"
+        options.tasks, options.languages, options.kinds = "pos", "tr,de", f"lora-1,biases,gates,likely,refined,{BOTH}"
         options.budget, options.epochs, options.rounds, options.limit, options.limit_test = 500, 3, 3, 20, 20
         options.batch_tokens, options.rate = 64, 0.01
     for name, known in (("tasks", TASKS), ("kinds", KINDS)):
