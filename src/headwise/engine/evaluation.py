@@ -63,15 +63,21 @@ def evaluate(
     return evaluate_encoded(model, task, encode_examples(task, examples, tokenizer))
 
 
-def evaluate_encoded(model: Any, task: Task | MaskedTask | MultipleChoice, examples: ExampleSet) -> Evaluation:
+def evaluate_encoded(
+    model: Any,
+    task: Task | MaskedTask | MultipleChoice,
+    examples: ExampleSet,
+    settings: EngineSettings | None = None,
+) -> Evaluation:
     """Measure a model on examples that are encoded already.
 
     Args:
         model: A model with a head for the task.
         task: The task.
         examples: The examples in tokens.
+        settings: Settings of the engine.
     """
-    engine = LocalEngine(model, _no_heads(model), MetricGame(task.metric), examples, PlayerSet((), {}))
+    engine = LocalEngine(model, _no_heads(model), MetricGame(task.metric), examples, PlayerSet((), {}), settings)
     found = engine.values(np.ones((len(examples), 0), dtype=bool), np.arange(len(examples)))
     return Evaluation.of(task.metric, found.values.double().numpy(), examples.cut)
 

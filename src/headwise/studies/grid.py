@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headwise.data.examples import Example
 from headwise.engine import LocalEngine
-from headwise.engine.base import calls_at_once
+from headwise.engine.base import EngineSettings, calls_at_once
 from headwise.engine.cluster import Cluster, cluster_of
 from headwise.engine.evaluation import MaskJudge
 from headwise.errors import HeadwiseError
@@ -213,8 +213,9 @@ class Grid:
         return TunedJob(cells[0].mask, tuning, self._models.training_set(tuning), self._models.classifier, tests)
 
     def _test(self, cell: Cell) -> CellTest:
-        """The measurement of a tuned cell, without its model."""
-        judge = self._judge(cell).changed(model=None, tokenizer=None, make_engine=LocalEngine)
+        """The measurement of a tuned cell, without its model, in the precision that it was tuned in."""
+        precision = EngineSettings(bfloat16=cell.tuning is not None and cell.tuning.settings.bfloat16)
+        judge = self._judge(cell).changed(model=None, tokenizer=None, make_engine=LocalEngine, settings=precision)
         return CellTest(judge, cell.only, cell.epoch)
 
     def _measure_model(self, cells: Sequence[Cell], work: "_Measuring") -> None:

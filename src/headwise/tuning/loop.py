@@ -172,7 +172,7 @@ def _train(
         loss = run.train_epoch(epoch)
         run.check_weights(epoch)
         with nullcontext() if gates is None else gates.decided():
-            value = data.dev_value(model)
+            value = data.dev_value(model, settings.bfloat16)
         run.note(epoch, loss, value, time.monotonic() - began)
         if after_epoch is not None:
             after_epoch(epoch + 1)

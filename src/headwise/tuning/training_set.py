@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from headwise.data.examples import Example
-from headwise.engine import ExampleSet, encode_examples
+from headwise.engine import EngineSettings, ExampleSet, encode_examples
 from headwise.engine.evaluation import evaluate_encoded
 from headwise.errors import HeadwiseError
 from headwise.files import hash_json
@@ -53,10 +53,15 @@ class TrainingSet:
         """Name of the dev value."""
         return self.task.metric.name if isinstance(self.task, Task) else "log-likelihood per token"
 
-    def dev_value(self, model: Any) -> float:
-        """The metric of the task on the dev examples, or the mean log-likelihood per token; higher is better."""
+    def dev_value(self, model: Any, bfloat16: bool = False) -> float:
+        """The metric of the task on the dev examples, or the mean log-likelihood per token; higher is better.
+
+        Args:
+            model: The model.
+            bfloat16: Compute the metric of a task with labels in bfloat16.
+        """
         if isinstance(self.task, Task):
-            return evaluate_encoded(model, self.task, self.dev).value
+            return evaluate_encoded(model, self.task, self.dev, EngineSettings(bfloat16=bfloat16)).value
         log, _, tokens, _ = sum_gold(model, self.task, self.dev.encoded, self.pad_id).sum(0)
         return float(log / tokens)
 
