@@ -96,6 +96,19 @@ def test_a_new_classifier_leaves_the_encoder_of_a_shrunk_model_exact() -> None:
         assert torch.equal(model.base_model(tokens)[0], small(tokens)[0])
 
 
+def test_a_new_classifier_can_read_the_mean_of_the_last_hidden_states() -> None:
+    bare = encoder().eval()
+    task = find_task("classification", ("good", "bad"))
+    model, _ = with_head(bare, task, mean_pooling=True)
+    tokens, attended = torch.tensor([[1, 5, 6, 2], [1, 7, 2, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+    with torch.no_grad():
+        hidden = bare(tokens, attention_mask=attended)[0]
+        means = torch.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
+        assert torch.allclose(model(tokens, attention_mask=attended).logits, model.classifier(means), atol=1e-6)
+    with pytest.raises(HeadwiseError, match=r"^mean_pooling: must be False for the task pos on a bert model"):
+        with_head(bare, find_task("pos"), mean_pooling=True)
+
+
 def test_a_model_is_tuned_under_a_mask(tokenizer: Any) -> None:
     off = HeadMask.without(find_heads(encoder()), ["encoder.0.1"])
     masked = tune(encoder(), tokenizer, DATA, "pos", settings=SETTINGS, mask=off).model

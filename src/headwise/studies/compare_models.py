@@ -56,7 +56,9 @@ class ComparePlan(GroupedPlan):
 
 def prepare(plan: ComparePlan, work: Work) -> Work:
     """The other model with the same data; its measurements are in the same journal."""
-    setting, classifier = load_untuned(dataclasses.replace(plan.scoring, model=plan.other), plan.train_languages)
+    setting, classifier = load_untuned(
+        dataclasses.replace(plan.scoring, model=plan.other), plan.train_languages, plan.mean_pooling
+    )
     return Work(work.folder, setting, work.journal, work.progress, classifier)
 
 

@@ -36,6 +36,8 @@ class TunedPlan:
         batch_tokens: Number of tokens in a batch, padding included.
         freeze_embeddings: Keep the embeddings fixed.
         lora_rank: Train LoRA adapters of this rank instead of all weights (see `TuningSettings`); 0 for all weights.
+        mean_pooling: A new classifier of whole inputs reads the mean of the last hidden states, as sentence encoders
+            do, and not the first token.
         train_share: Share of the training examples to use.
         limit_test: The maximum number of test examples of each language; None for all.
         resamples: Number of resamples of every bootstrap, and of permutations of every permutation test.
@@ -53,6 +55,7 @@ class TunedPlan:
     batch_tokens: int = 1024
     freeze_embeddings: bool = True
     lora_rank: int = 0
+    mean_pooling: bool = False
     train_share: float = 1.0
     limit_test: int | None = None
     resamples: int = 1000

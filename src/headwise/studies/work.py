@@ -139,7 +139,8 @@ class GridKind(Generic[Plan, Prepared, Result]):
         """Load the setting and open the run folder."""
         scoring, classifier = plan.scoring, None
         if self.trained is not None:
-            setting, classifier = load_untuned(scoring, self.trained(plan))
+            pooling = getattr(plan, "mean_pooling", False)
+            setting, classifier = load_untuned(scoring, self.trained(plan), pooling)
         else:
             setting = load_setting(
                 scoring.model, scoring.task, scoring.data, scoring.piece, device=scoring.device, dtype=scoring.dtype

@@ -218,7 +218,7 @@ class _Run:
             self.weights |= gates.parameters()
             own = {"params": list(gates.parameters().values()), "weight_decay": 0.0, "lr": gates.learning_rate}
             groups.append(own)
-        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
         self.epoch_batches = len(list(self.batches(0)))
         self.total = self.epoch_batches * settings.epochs
         self.schedule = get_linear_schedule_with_warmup(

@@ -11,13 +11,14 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from headwise.data.examples import Example
 from headwise.data.task_names import TEXT_TASKS
-from headwise.errors import HeadwiseError
+from headwise.errors import FieldError, HeadwiseError
 from headwise.heads import PRUNED_ATTRIBUTE, base_model, find_heads
 from headwise.masks import HeadMask
 from headwise.models import add_head, choose_dtype, is_default, load_model
 from headwise.models.adapted import find_adapter
 from headwise.models.defaults import E5_SMALL, SMOLLM, default_folder_of
 from headwise.models.sources import NameOrPath, find_file, first_line
+from headwise.pooling import MeanPooledBertForSequenceClassification
 from headwise.pruning.biases import add_biases
 from headwise.pruning.checkpoint import MANIFEST
 from headwise.pruning.cutting import removed_heads, shrink
@@ -79,13 +80,15 @@ def _load(name: NameOrPath, task: str | AnyTask, trust_remote_code: bool, dtype:
     return add_head(name, task.kind, task.labels, trust_remote_code=trust_remote_code, dtype=weights)
 
 
-def with_head(model: Any, task: Task) -> tuple[Any, Task]:
+def with_head(model: Any, task: Task, mean_pooling: bool = False) -> tuple[Any, Task]:
     """A model with a classifier for a task, and the task with the labels of that classifier.
 
     Args:
         model: A model. If it has a classifier with the labels of the task, it is returned as it is. Otherwise a new
             model gets a copy of its encoder and a new classifier.
         task: The task.
+        mean_pooling: Whether a new classifier of whole inputs reads the mean of the last hidden states (see
+            `new_classifier`).
 
     Raises:
         HeadwiseError: The model is a PEFT model without such a classifier, or transformers has no class for it.
@@ -108,12 +111,12 @@ def with_head(model: Any, task: Task) -> tuple[Any, Task]:
             f"the PEFT model has no classifier with the labels of {task.name}: add the classifier to the model before "
             "the adapter"
         )
-    return _add_new_head(model, task), fit_to(task, model)
+    return _add_new_head(model, task, mean_pooling), fit_to(task, model)
 
 
-def _add_new_head(model: Any, task: Task) -> Any:
+def _add_new_head(model: Any, task: Task, mean_pooling: bool) -> Any:
     """A new model with a copy of the encoder; heads that were cut out of the encoder stay out."""
-    new = new_classifier(model.config, task)
+    new = new_classifier(model.config, task, mean_pooling)
     if removed := removed_heads(model.config):
         shrink(new, HeadMask.without(find_heads(new), removed), inplace=True)
     encoder: nn.Module = new.base_model
@@ -127,16 +130,33 @@ def _add_new_head(model: Any, task: Task) -> Any:
     return new.to(device=model.device, dtype=model.dtype).train(model.training)
 
 
-def new_classifier(config: Any, task: Task) -> Any:
-    """A whole model with a classifier and random weights, or the weights of a default if it is made from one."""
+def new_classifier(config: Any, task: Task, mean_pooling: bool = False) -> Any:
+    """A whole model with a classifier and random weights, or the weights of a default if it is made from one.
+
+    Args:
+        config: The config of the encoder.
+        task: The task.
+        mean_pooling: Whether a classifier of whole inputs reads the mean of the last hidden states, as sentence encoders
+            do, and not the first token. Only for BERT encoders; it cannot be saved as an ordinary checkpoint.
+
+    Raises:
+        HeadwiseError: There is no such classifier for the model.
+    """
+    if mean_pooling and (task.kind != "sequence" or config.model_type != "bert"):
+        raise FieldError(
+            "mean_pooling", f"must be False for the task {task.name} on a {config.model_type} model: it is for "
+            "classifiers of whole inputs on BERT encoders"
+        )  # fmt: skip
     if is_default(config.name_or_path):
         base = SMOLLM if config.name_or_path == SMOLLM else E5_SMALL
-        return add_head(default_folder_of(base), task.kind, task.labels)
+        return add_head(default_folder_of(base), task.kind, task.labels, mean_pooling)
     whole = copy.deepcopy(config)
     setattr(whole, PRUNED_ATTRIBUTE, None)
     whole.id2label = dict(enumerate(task.labels))
     whole.label2id = {label: index for index, label in enumerate(task.labels)}
     whole.num_labels = len(task.labels)
+    if mean_pooling:
+        return MeanPooledBertForSequenceClassification._from_config(whole)
     try:
         return _CLASSES[task.kind][1].from_config(whole)
     except ValueError as error:  # the auto class has no such model

@@ -29,29 +29,32 @@ class NewClassifier:
         config: The config of the pre-trained model.
         task: The task.
         names: Names of the weights that the pre-trained model does not have.
+        mean_pooling: Whether it reads the mean of the last hidden states (see `new_classifier`).
     """
 
     config: Any
     task: Task
     names: tuple[str, ...]
+    mean_pooling: bool = False
     _weights: dict[int, dict[str, Tensor]] = field(default_factory=dict, repr=False)
 
     def reset(self, model: Any, seed: int) -> None:
         """Give a model the classifier of a seed."""
         if seed not in self._weights:
             torch.manual_seed(seed)
-            new = new_classifier(self.config, self.task).state_dict()
+            new = new_classifier(self.config, self.task, self.mean_pooling).state_dict()
             self._weights[seed] = {name: new[name] for name in self.names}
         model.load_state_dict(self._weights[seed], strict=False)
 
 
-def load_untuned(plan: ScoringPlan, languages: str) -> tuple[Setting, NewClassifier | None]:
+def load_untuned(plan: ScoringPlan, languages: str, mean_pooling: bool = False) -> tuple[Setting, NewClassifier | None]:
     """Load the setting of a study that tunes models.
 
     Args:
         plan: Model, task and data.
         languages: Codes of the languages to train on, or `all`. If the model has no classifier for the task, it gets a
             new one with the labels of the training examples of these languages.
+        mean_pooling: Whether a new classifier reads the mean of the last hidden states (see `new_classifier`).
 
     Returns:
         The setting, and the new classifier if there is one.
@@ -68,13 +71,13 @@ def load_untuned(plan: ScoringPlan, languages: str) -> tuple[Setting, NewClassif
         raise HeadwiseError(f"{plan.model}: the model has no tokenizer: choose a model that has one")
     task = find_task(plan.task, labels_of(_training_examples(dataset, languages)), word_piece(plan.piece))
     torch.manual_seed(0)  # the classifier is reset before each tuning
-    whole, _ = with_head(model, task)
+    whole, _ = with_head(model, task, mean_pooling)
     setting = make_setting(whole, tokenizer, dataset, plan.task, plan.piece, plan.model)
     if whole is model:
         return setting, None
     prefix, known = f"{whole.base_model_prefix}.", model.base_model.state_dict().keys()
     new = [name for name in whole.state_dict() if name.removeprefix(prefix) not in known or not name.startswith(prefix)]
-    return setting, NewClassifier(model.config, task, tuple(new))
+    return setting, NewClassifier(model.config, task, tuple(new), mean_pooling)
 
 
 def _training_examples(dataset: Dataset, languages: str) -> list[Example]:
