@@ -136,8 +136,8 @@ def new_classifier(config: Any, task: Task, mean_pooling: bool = False) -> Any:
     Args:
         config: The config of the encoder.
         task: The task.
-        mean_pooling: Whether a classifier of whole inputs reads the mean of the last hidden states, as sentence encoders
-            do, and not the first token. Only for BERT encoders; it cannot be saved as an ordinary checkpoint.
+        mean_pooling: Whether a classifier of whole inputs reads the mean of the last hidden states, as sentence
+            encoders do, and not the first token. Only for BERT encoders; it cannot be saved as an ordinary checkpoint.
 
     Raises:
         HeadwiseError: There is no such classifier for the model.
