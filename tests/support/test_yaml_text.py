@@ -41,3 +41,12 @@ def test_numbers_are_read_as_before() -> None:
     text = "{a: 0x1F, b: 1:30, c: 1_000, d: -0.5, e: .inf, f: 1.0e+3, g: 2026-11-18}"
     found = parse_yaml(text, "plan.yaml")
     assert [found[name] for name in "abcdef"] == [31, 90, 1000, -0.5, float("inf"), 1e3]
+
+
+@pytest.mark.parametrize(("text", "number"), [("1e-3", 0.001), ("-2E4", -20000.0), ("5e+0", 5.0)])
+def test_numbers_with_an_exponent_need_no_point(text: str, number: float) -> None:
+    assert parse_yaml(f"rate: {text}", "plan.yaml") == {"rate": number}
+
+
+def test_text_that_only_begins_like_a_number_stays_text() -> None:
+    assert parse_yaml("[1e, e3, 1e3x, 1-e3]", "plan.yaml") == ["1e", "e3", "1e3x", "1-e3"]

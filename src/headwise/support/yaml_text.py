@@ -1,6 +1,7 @@
 """YAML text from outside: parsed with limits, and every error is one sentence."""
 
 import importlib
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,8 @@ from headwise.errors import HeadwiseError
 _LARGEST = 1_000_000
 #: Maximum number of characters of a number. Numbers with colons (`1:30`) take quadratic time.
 _LONGEST_NUMBER = 100
+#: Numbers such as 1e-3, which PyYAML reads as text, because YAML 1.1 wants a point in them.
+_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$")
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -49,7 +52,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """PyYAML's safe loader without aliases, long numbers and halves of characters."""
+    """PyYAML's safe loader with numbers such as 1e-3, without aliases, long numbers and halves of characters."""
     yaml = importlib.import_module("yaml")
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
@@ -83,4 +86,5 @@ def _loader() -> Any:
     Loader.add_constructor("tag:yaml.org,2002:str", Loader.construct_yaml_str)
     Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
     Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_yaml_float)
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
     return Loader
