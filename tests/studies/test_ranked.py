@@ -9,8 +9,19 @@ import pytest
 from headwise import HeadwiseError
 from headwise.report import Curve
 from headwise.scoring import ScoringPlan
-from headwise.studies.ranked import RankedPlan, Trial, Trials, choose, count_curves, gain, random_orders, the_source
+from headwise.studies.ranked import (
+    RankedPlan,
+    Trial,
+    Trials,
+    check_learned,
+    choose,
+    count_curves,
+    gain,
+    random_orders,
+    the_source,
+)
 from headwise.studies.resampled import Resampled
+from headwise.tuning import EpochResult, TuningResult
 from headwise.tuning.untuned import load_untuned
 
 
@@ -99,3 +110,9 @@ def test_mistakes_in_a_plan_are_named(fields: dict[str, Any], message: str) -> N
 def test_a_source_is_one_language() -> None:
     with pytest.raises(HeadwiseError, match="train_languages"):
         the_source(RankedPlan(ScoringPlan("m", "pos", "d"), train_languages="en,de"))
+
+
+def test_a_model_that_has_learned_nothing_ends_the_study() -> None:
+    check_learned(TuningResult("f1", 2, 0.1, (EpochResult(0.41, 0.0), EpochResult(0.30, 0.1)), 200, 45_000))
+    with pytest.raises(HeadwiseError, match=r"^learning_rate: the tuned model has 0 f1 on dev: change it, or raise"):
+        check_learned(TuningResult("f1", 1, 0.0, (EpochResult(0.41, 0.0),), 200, 45_000))

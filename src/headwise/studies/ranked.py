@@ -25,6 +25,7 @@ from headwise.studies.resampled import Array, Resampled, resample
 from headwise.studies.tables import Figure, StudyTable
 from headwise.studies.tuned_plan import Key, TunedPlan
 from headwise.studies.work import Work
+from headwise.tuning import TuningResult
 
 #: The condition of the whole model.
 UNPRUNED = "unpruned"
@@ -102,14 +103,23 @@ def rank_tuned(
         status: Prefix of the progress status.
 
     Raises:
-        HeadwiseError: Some heads have no value.
+        HeadwiseError: The tuned model has learned nothing, or some heads have no value.
     """
     words = f"tuning on {'+'.join(tuning.languages)} to rank heads"
     tuned = work.grid.tuned_setting(tuning, work.saying(words))
+    check_learned(work.grid.tuning(Cell("", "", tuning=tuning)))
     found = work.score(scoring, name, status, setting=tuned)
     for scores in found.scores.values():
         check_complete(scores)
     return found
+
+
+def check_learned(result: TuningResult) -> None:
+    """Raise an error if a tuned model is never right on dev: neither would the pruned ones be."""
+    if result.best_value <= 0:
+        raise FieldError(
+            "learning_rate", f"the tuned model has 0 {result.metric} on dev: change it, or raise epochs or the share"
+        )
 
 
 def check_complete(scores: HeadScores) -> None:
