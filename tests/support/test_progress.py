@@ -56,6 +56,17 @@ def test_work_that_fails_has_no_last_line() -> None:
     assert log.getvalue() == ""
 
 
+def test_time_left_is_that_of_the_present_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("headwise.support.progress.time.monotonic", lambda: clock[0])
+    progress = Progress("studying")
+    progress._start = 0.0
+    for now, done, total in ((0, 0, 6_000), (3_000, 6_000, 6_000), (3_000, 0, 20), (3_060, 5, 20)):
+        clock[0] = float(now)
+        progress(done, total)
+    assert progress.left == pytest.approx(180)
+
+
 def test_time_left_is_that_of_the_work_of_this_run(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("headwise.support.progress.time.monotonic", lambda: clock[0])

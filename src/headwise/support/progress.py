@@ -69,7 +69,7 @@ class Progress:
 
     def __call__(self, done: float, total: float | None, status: str = "") -> None:
         """Report the amount done, the total (None if it is not known) and a short status."""
-        if self._first is None:
+        if self._first is None or done < self.done:  # less than before: another stage has begun
             self._first = time.monotonic(), done
         self.done, self.total, self.status = done, total, status
 
@@ -80,7 +80,7 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds left at the speed since the first report; None if that cannot be told yet."""
+        """Estimated seconds left at the speed of the present stage; None if that cannot be told yet."""
         limit = None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
         if self._first is None or not self.total:
             return limit
