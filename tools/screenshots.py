@@ -2,7 +2,7 @@
 
 Of a report: `report.png` (the opening screen), `atlas.png`, `head.png` (the page of one head), `attention.png` (the
 same, wide, if the report has attention) and `compare.png`. Of the explorer with a model and the phrasebook:
-`explorer.png`. It needs the browser of `make browser`.
+`explorer.png`. It needs the browser of `make browser`, and Pillow, which matplotlib brings along.
 """
 
 import argparse
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 #: Name of the picture, and what follows `#` in the address.
 VIEWS = {
@@ -65,9 +67,9 @@ def _explore(page: Any, model: str, path: Path) -> None:
     languages = ["en", "zh", "tr", "ar", "hi", "th"]
     with hw.explore(model, data="phrasebook", task="pos", languages=languages) as explorer:
         page.goto(explorer.url)
-        for head in OFF:
+        for number, head in enumerate(OFF, 1):
             page.locator(f'[data-head="{head}"]').click()
-        page.locator(f'#results[data-off="{len(OFF)}"]:not(.waiting)').wait_for(timeout=300_000)
+            page.locator(f'#results[data-off="{number}"]:not(.waiting)').wait_for(timeout=300_000)
         page.locator("#look").select_option("encoder.3.5")
         page.locator("#show").click()
         page.frame_locator("#view iframe").locator("figure").nth(1).wait_for(timeout=60_000)
@@ -76,12 +78,16 @@ def _explore(page: Any, model: str, path: Path) -> None:
 
 
 def _new_page(browser: Any) -> Any:
-    size = {"width": 1200, "height": 800}
+    size = {"width": 1200, "height": 850}
     return browser.new_page(viewport=size, color_scheme="light", device_scale_factor=1.5)
 
 
 def _take(page: Any, path: Path) -> None:
+    """Take a screenshot and keep 256 of its colours, which makes the file less than half as large."""
     page.screenshot(path=path)
+    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(path)
 
 

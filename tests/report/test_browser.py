@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from tests.report.samples import (
     sample_report,
     sample_roles,
     sample_scores,
+    scores_of,
     token_row,
 )
 
@@ -507,3 +509,31 @@ def test_a_large_report_draws_only_what_is_in_sight(visit: Open, tmp_path: Path)
     drawn = tab.run("() => [...document.querySelectorAll('#maps svg')].filter((svg) => svg.firstChild).length")
     assert drawn < 50  # maps out of sight are not drawn
     assert tab.run("() => document.querySelectorAll('*').length") < 30_000
+
+
+def test_values_without_a_sign_have_no_decisions(visit: Open, tmp_path: Path) -> None:
+    scores = {
+        language: replace(each, provenance=replace(each.provenance, method="gradient", signed=False))
+        for language, each in sample_scores(("zh", "tr")).items()
+    }
+    write_report(tmp_path / "unsigned.html", Report("Heads", scores=scores))
+    tab = visit(tmp_path / "unsigned.html", "head=L3H5&language=zh")
+    assert "do not tell harmful heads from helpful ones" in tab.text("#head-page")
+    assert not re.search("undecided|in 2 of 2", tab.text("#head-page"))
+    tab.page.locator("#maps figure").first.scroll_into_view_if_needed()
+    assert tab.text("#maps figcaption .about, #maps figcaption span") == "144 heads"
+    assert tab.page.locator("#maps .hatched").count() == 0
+
+
+def test_labels_of_the_axes_of_a_comparison_do_not_touch(visit: Open, tmp_path: Path) -> None:
+    one, two = scores_of([-0.001, 0.5, 0.9]), scores_of([-0.4, 0.001, 0.8])
+    write_report(tmp_path / "close.html", Report("Heads", scores={"zh": one, "tr": two}))
+    tab = visit(tmp_path / "close.html", "compare=")
+    boxes = tab.run(
+        "[...document.querySelectorAll('.scatter text:not(.axis-title)')].map((text) => {"
+        "const box = text.getBoundingClientRect(); return [box.left, box.right, box.top, box.bottom]; })"
+    )
+    assert len(boxes) == 5, "the lowest value of the first language is too close to 0"
+    for place, (left, right, top, bottom) in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            assert other[0] >= right or other[1] <= left or other[2] >= bottom or other[3] <= top

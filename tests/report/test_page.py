@@ -13,6 +13,7 @@ import pytest
 from headwise import HeadwiseError
 from headwise.attention.view import AttentionView, SentenceAttention
 from headwise.report import (
+    Cloud,
     Curve,
     Gain,
     LanguageCost,
@@ -20,12 +21,14 @@ from headwise.report import (
     Report,
     curves_section,
     gains_section,
+    scatter_section,
     table_section,
     write_report,
 )
 from headwise.report.attended import MOST_CHARACTERS
 from headwise.report.page import render
 from headwise.roles import label_heads
+from headwise.stats import Decision
 from headwise.support.embedding import safe_json
 from tests.report.reading import Element, read
 from tests.report.samples import (
@@ -497,3 +500,79 @@ def test_a_curve_of_few_heads_has_each_number_of_heads_once() -> None:
     section = curves_section([Curve("zh", "stars", (0, 1, 2), (60.0, 61.0, 62.0))], "accuracy", "heads removed")
     labels = re.findall(r'text-anchor="middle">(\d+)<', str(section.body))
     assert labels == ["0", "1", "2"]
+
+
+def test_facts_replace_model_task_and_data_below_the_title() -> None:
+    report = Report("", model="/home/me/tagger", task="pos", data="/home/me/data", facts=("Targeted study", "Chinese"))
+    [line] = read(render(report)).all(class_="about")
+    assert line.text == "Targeted study · Chinese"
+
+
+def test_the_atlas_follows_the_section_with_the_main_result_and_no_section_of_a_study_is_lost() -> None:
+    plot, main, cost = (table_section(title, ("a",), [("b",)], title) for title in ("Plot", "Main", "Cost"))
+    sections = (plot, dataclasses.replace(main, headline="The result."), cost)
+    page = read(render(Report("", sections=sections, scores=sample_scores(["zh"]), cost=(LanguageCost("zh", {}),))))
+    assert titles(page)[:4] == ["Plot", "Main", "Atlas of heads", "Cost"]
+    assert section(page, "Cost").all(class_="legend")[0].text == "Cost", "that of the study"
+
+
+def test_values_without_a_sign_are_not_called_harmful_or_undecided() -> None:
+    [scores] = sample_scores(["zh"]).values()
+    unsigned = dataclasses.replace(scores.provenance, method="gradient", signed=False)
+    undecided: Decision = "undecided"
+    decision = (undecided,) * len(HEADS)
+    found = dataclasses.replace(scores, value=(0.5,) * len(HEADS), decision=decision, provenance=unsigned)
+    text = render(Report("", scores={"zh": found}))
+    assert data_of(text)["signed"] is False
+    atlas = section(read(text), "Atlas of heads")
+    assert "by gradient says how much it matters" in atlas.text
+    [scale] = atlas.all(id="scale")
+    shown = [each.text for each in scale.all("span") if "value-only" in str(each.attributes.get("class"))]
+    assert shown == ["0", "", "≥ +0.500 matters most"]
+    assert [option.text for option in atlas.all("option")] == ["value"]
+    [opening] = read(text).all(class_="headline")
+    assert opening.text == (
+        "144 heads scored in 1 language by gradient, which does not tell harmful heads from helpful ones."
+    )
+
+
+@pytest.mark.parametrize(("levels", "own"), [((20.0, 22.0), False), ((20.0, 80.0), True)])
+def test_plots_have_the_same_scale_and_their_own_range_where_small_changes_would_be_lost(
+    levels: tuple[float, float], own: bool
+) -> None:
+    curves = [
+        Curve(code, "stars", (0, 10), (level, level + 3.0)) for code, level in zip(("zh", "tr"), levels, strict=True)
+    ]
+    found = section(
+        read(render(Report("", sections=(curves_section(curves, "accuracy", "heads"),)))), "Iterative pruning"
+    )
+    transforms = [str(plot.all("g")[0].attributes["transform"]) for plot in found.all(class_="plot")]
+    assert len({each.partition("scale")[2] for each in transforms}) == 1
+    assert len({each.partition("scale")[0] for each in transforms}) == (2 if own else 1)
+    assert ("not the same range" in found.text) == own
+
+
+def test_a_panel_is_named_by_its_language() -> None:
+    curve = Curve("zh, cross-lingual", "stars", (0, 1), (50.0, 51.0))
+    page = read(render(Report("", sections=(curves_section([curve], "accuracy", "heads"),))))
+    assert page.all("figcaption")[0].text == "Chinese, cross-lingual zh"
+
+
+def test_points_fill_the_plot_and_labels_do_not_touch() -> None:
+    groups: dict[str, tuple[tuple[float, float], ...]] = {
+        "zh": ((0.0, 100.0), (1.0, 100.4)),
+        "tr": ((0.0, 100.1), (1.0, 100.5)),
+    }
+    page = read(render(Report("", sections=(scatter_section([Cloud("before", groups)], "Embeddings", ""),))))
+    [plot] = page.all(class_="plot")
+    assert {float(str(dot.attributes["cx"])) for dot in plot.all("circle")} == {12.0, 308.0}
+    labels = {each.text: float(str(each.attributes["y"])) for each in plot.all("text")}
+    assert labels.keys() == {"Chinese", "Turkish"}
+    assert abs(labels["Chinese"] - labels["Turkish"]) >= 13
+
+
+def test_cells_with_many_words_get_room_on_a_phone() -> None:
+    found = table_section("Claims", ("claim", "holds"), [("Pruning helps more than anything else", "yes")], texts=[1])
+    assert [cell.attributes.get("class") for cell in read(found.body).all("tbody")[0].children[0].children] == [
+        "words", None,
+    ]  # fmt: skip

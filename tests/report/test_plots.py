@@ -1,11 +1,13 @@
 """Figures for papers: they show the data, and the same data give the same file."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headwise import HeadwiseError
+from headwise.report import Curve
 from headwise.report.plots import plot_curves, plot_gains, plot_likeness, plot_maps, save_figure
 from tests.report.samples import HEADS, sample_curves, sample_kinds, sample_scores
 
@@ -75,3 +77,27 @@ def test_files_are_the_same_for_the_same_data(tmp_path: Path, ending: str) -> No
 def test_other_endings_are_named(tmp_path: Path) -> None:
     with pytest.raises(HeadwiseError, match=r"fig\.gif: the ending is one of \.svg, \.pdf, \.png"):
         save_figure(None, tmp_path / "fig.gif")
+
+
+def test_one_legend_below_the_plots_names_the_curves_of_all_of_them() -> None:
+    curves = [Curve("zh", "stars", (0, 9), (60.0, 50.0)), Curve("tr", "michel", (0, 9), (61.0, 52.0))]
+    figure = plot_curves(curves, "accuracy")
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["stars", "michel"]
+    assert [axis.get_legend() for axis in figure.axes] == [None, None]
+    assert not plot_curves(curves[:1], "accuracy").legends, "a single curve needs none"
+
+
+def test_plots_of_curves_have_the_same_scale_also_where_levels_differ() -> None:
+    curves = [Curve("zh", "stars", (0, 9), (20.0, 24.0)), Curve("tr", "stars", (0, 9), (70.0, 72.0))]
+    one, two = (axis.get_ylim() for axis in plot_curves(curves, "accuracy").axes)
+    assert one[1] - one[0] == pytest.approx(two[1] - two[0])
+    assert one[1] < two[0]
+
+
+def test_maps_of_values_without_a_sign_start_at_zero() -> None:
+    [scores] = sample_scores(["zh"]).values()
+    unsigned = dataclasses.replace(scores, provenance=dataclasses.replace(scores.provenance, signed=False))
+    axis, bar = plot_maps({"zh": unsigned}).axes
+    assert axis.images[0].get_clim()[0] == 0
+    assert "harmful" not in bar.get_ylabel()

@@ -46,6 +46,7 @@ def test_only_the_model_that_needs_its_heads_loses(study: TunedStudy) -> None:
 
 def test_the_claims_follow(study: TunedStudy) -> None:
     half, every, more = study.claims
+    assert half.text.startswith("Without 50% of the heads, model and deaf lose"), "names of the folders, not paths"
     assert every.verdict == "no"
     assert "equivalence within ±1" in every.test
     assert more.verdict == "no"

@@ -102,6 +102,11 @@ def test_distances_from_a_file(gains: str, tmp_path: Path) -> None:
     assert list(found) == ["ranking likeness", "script", "speakers"]
     assert found["script"].rho == pytest.approx(1 - 6 * 2 / 60)
     assert (found["speakers"].languages, found["speakers"].rho) == (3, None)
+    best = found["ranking likeness"]
+    assert [section.headline for section in study.sections() if section.headline] == [
+        "The gain in accuracy by targeted masks correlates most with ranking likeness: Spearman’s ρ = −1.00 "
+        f"(P = {best.p_value:.3f}, 4 languages). Of 2 traits, none correlates significantly."
+    ]
 
 
 def test_without_scores_of_the_source_only_distances_are_used(gains: str, tmp_path: Path) -> None:

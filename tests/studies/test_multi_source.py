@@ -92,7 +92,11 @@ def test_a_second_run_does_no_work(plan: MultiSourcePlan, study: TunedStudy, mon
 
 
 def test_the_report_shows_claims_curves_and_scores(study: TunedStudy, tmp_path: Path) -> None:
-    write_report(tmp_path / "report.html", report_of(study.folder))
+    report = report_of(study.folder)
+    assert report.title == "Heads of model: parts of speech"
+    assert report.facts == ("Multi-source study", "data folder: data", "Spanish, Arabic")
+    assert str(tmp_path.parent) not in "".join([report.title, *report.facts]), "paths are in the provenance only"
+    write_report(tmp_path / "report.html", report)
     page = (tmp_path / "report.html").read_text()
     assert "Claims of Ma et al. (2021)" in page
     assert "Several sources" in page

@@ -68,6 +68,11 @@ def test_seeds_are_compared_pair_by_pair() -> None:
 
 def test_heads_that_every_seed_finds_harmful_are_counted() -> None:
     study = study_of({"a": scores_of([1, 2, -3, -4], "++--")}, {"a": scores_of([1, 2, -3, -4], "?---")})
+    [section] = study.sections()
+    assert section.headline == (
+        "Of the heads that one of two seeds finds harmful, 67% are harmful for both (mean over 1 language and pairs of "
+        "seeds). The rank correlation of their values is 1.00. 1 head is harmful for one seed and helpful for another."
+    )
     found = study.languages["a"]
     assert found.always == ("encoder.0.2", "encoder.0.3")
     assert found.jaccard == pytest.approx(2 / 3)

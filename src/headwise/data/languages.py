@@ -36,6 +36,8 @@ def language_name(code: str) -> str:
     Example:
         >>> language_name("sw"), language_name("en-de"), language_name("en_ewt"), language_name("xx")
         ('Swahili', 'English-German', 'English (ewt)', 'xx')
+        >>> language_name("in-language")  # not Indonesian
+        'in-language'
     """
     try:
         langcodes = import_module("langcodes")
@@ -47,6 +49,8 @@ def language_name(code: str) -> str:
             name = language_name(plain)
             return code if name == plain else f"{name} ({corpus})"
         found = langcodes.Language.get(code)
+        if not found.is_valid():
+            return code
         name = str(found.display_name())
     except (ImportError, ValueError):  # langcodes or its names are not installed, or it cannot parse the code
         return code

@@ -13,6 +13,20 @@ TASKS = (
         "answer-language",
     ),
 )
+#: Names of tasks in titles; the other tasks are called by their own names.
+TASK_TITLES = {
+    "pos": "parts of speech",
+    "ner": "named entities",
+    "nli": "natural language inference",
+    "lm": "language modelling",
+    "masked-lm": "masked language modelling",
+    "choice": "multiple choice",
+    "choice-per-token": "multiple choice",
+    "choice-per-byte": "multiple choice",
+    "choice-per-character": "multiple choice",
+    "minimal-pairs": "minimal pairs",
+    "answer-language": "language of answers",
+}
 #: Tasks that label every word.
 WORD_TASKS = ("pos", "ner", "slots")
 #: Tasks whose labels are chosen from a list; data without labels can be scored by some games.

@@ -168,7 +168,7 @@ function tableOf(languages, last = "With the mask") {
     make("td", { class: "changed" }, chartOf(row, reach))));
   const metric = languages[0]?.metric ?? "";
   return [
-    make("thead", {}, make("tr", {}, title("Language", false), title("Examples"), title(`${metric}, whole model`), title(last), title("Change"), title("95% interval"), make("td"))),
+    make("thead", {}, make("tr", {}, title("Language", false), title("Examples"), title(`Whole model, ${metric}`), title(last), title("Change"), title("95% interval"), make("td"))),
     make("tbody", {}, ...rows),
   ];
 }

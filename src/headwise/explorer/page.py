@@ -8,9 +8,10 @@ from markupsafe import Markup
 
 from headwise.attention.view import page_sources
 from headwise.data.examples import Example
+from headwise.data.task_names import TASK_TITLES
 from headwise.explorer.session import MOST_CHARACTERS, Session
 from headwise.report.grids import grids
-from headwise.report.names import name_of
+from headwise.report.names import name_of, short_name
 from headwise.report.palette import colour_rules, level, limit_of
 from headwise.scores import HeadScores
 from headwise.support.embedding import page_script, safe_json, source_hash
@@ -20,10 +21,10 @@ def render(session: Session) -> str:
     """The page as text."""
     style, script = _sources()
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
-    setting = session.setting
+    setting, task = session.setting, session.setting.task.name
     return template.render(
-        model=setting.name,
-        about=[setting.task.name, setting.dataset.name, session.about],
+        model=short_name(setting.name),
+        about=[TASK_TITLES.get(task, task), f"data: {short_name(setting.dataset.name)}", session.about],
         limit=max(map(len, session.examples.values())),
         translates=session.translates,
         characters=MOST_CHARACTERS,

@@ -32,7 +32,7 @@ function describe(language, place) {
   const sure = !Number.isNaN(found.stderr);
   lines.push(signed(found.value, decimals) + (sure ? ` ± ${found.stderr.toFixed(decimals)}` : ""));
   if (sure) lines.push(`95%: ${signed(found.low, decimals)} to ${signed(found.high, decimals)}`);
-  lines.push(`${found.decision}, ${found.count.toLocaleString("en")} ${found.count === 1 ? "sample" : "samples"}`);
+  lines.push(`${data.signed ? `${found.decision}, ` : ""}${found.count.toLocaleString("en")} ${found.count === 1 ? "sample" : "samples"}`);
   const roles = rolesOf(language, place).map((role) => role.name);
   if (roles.length) lines.push(`roles: ${[...new Set(roles)].join(", ")}`);
   const masks = masksOf(language, place);
@@ -71,7 +71,7 @@ function painter(language, view) {
     for (const [place, , , sure] of data.roles[name]?.[language.code] ?? []) found.set(place, found.get(place) || sure);
     return (place) => [found.has(place) ? (found.get(place) ? "taken" : "perhaps") : "kept", ""];
   }
-  const marks = { "-": "minus", "+": "", "?": "hatched" };
+  const marks = { "-": "minus", "+": "", "?": data.signed ? "hatched" : "" }; // values without a sign decide nothing
   const limit = $("own-scale")?.checked ? language.limit : data.limit;
   return (place) => {
     const step = level(scoreOf(language, place).value, limit);
@@ -113,7 +113,7 @@ class HeadMap {
     const cell = Math.max(CELL.narrowest, Math.min(CELL.widest, CELL.width / grid.columns));
     this.font = CELL.letters / cell;
     const longest = Math.max(...grid.rows.map((name) => name.length));
-    this.margin = (longest + 1) * .6 * this.font + (grid.rowTitle ? .9 * this.font : 0);
+    this.margin = (longest + 1) * .6 * this.font + (grid.rowTitle ? 1.2 * this.font : 0);
     const [width, height] = [this.margin + grid.columns, grid.rows.length + 2.5 * this.font];
     const name = [language.name, grid.title].filter(Boolean).join(", ");
     this.svg = make("svg", {
@@ -268,6 +268,7 @@ function countOf(language, view) {
   if (kind === "mask") return `${(data.masks[name][language.code] ?? []).length} of ${players} removed`;
   if (kind === "roles") return `${new Set(roleNames.flatMap((role) => (data.roles[role][language.code] ?? []).map((row) => row[0]))).size} of ${players} with a role`;
   if (kind === "role") return `${new Set((data.roles[name][language.code] ?? []).map((row) => row[0])).size} of ${players}`;
+  if (!data.signed) return `${players} ${data.noun}s`;
   return Object.entries(DECISIONS).map(([letter, word]) => `${language.decision.split(letter).length - 1} ${word}`).join(", ");
 }
 
@@ -337,7 +338,7 @@ function drawGlance() {
   glance.replaceChildren(...overviewOf("value"));
   const about = glance.querySelector(".about-strips");
   if (!about) return;
-  about.textContent = "orange harmful, blue helpful; one row per language, one column per " + data.noun;
+  about.textContent = `${data.signed ? "orange harmful, blue helpful" : "darker: higher value"}; one row per language, one column per ${data.noun}`;
   glance.style.setProperty("--strip", `${Math.max(3, Math.min(24, Math.floor(250 / data.languages.length) - 1))}px`);
   glance.classList.toggle("dense", data.languages.length > 18);
 }

@@ -57,8 +57,11 @@ def _meaning(scores: Mapping[str, HeadScores], noun: str) -> str:
     found = {(each.provenance.estimand.partition("(")[0], each.provenance.game) for each in scores.values()}
     if len(found) != 1:
         return ""
+    if not any(each.provenance.signed for each in scores.values()):
+        methods = ", ".join(dict.fromkeys(each.provenance.method for each in scores.values()))
+        return f"The value of a {noun} by {methods} says how much it matters, not whether it helps or hurts."
     [(estimand, game)] = found
-    game = "probability of the correct answers" if game == "probability" else game
+    game = "probability of the correct answers" if game == "probability" else game.replace("-per-", " per ") or "result"
     if estimand in ("full", "truncated"):
         return (
             f"The value of a {noun} is what it adds to the {game} when it joins other {noun}s, on average over sets of "
@@ -122,7 +125,7 @@ def _example(payload: dict[str, Any]) -> str:
 def _views(payload: dict[str, Any]) -> list[Markup]:
     """The things that maps can show."""
     groups = {
-        "": [("value", "value"), ("decision", "decision")],
+        "": [("value", "value"), *([("decision", "decision")] if payload["signed"] else [])],
         "Removed by the mask": [(f"mask:{name}", name) for name in payload["masks"]],
         "Role": [("roles", "all roles")] * bool(payload["roles"])
         + [(f"role:{name}", name) for name in payload["roles"]],
@@ -136,12 +139,15 @@ def _views(payload: dict[str, Any]) -> list[Markup]:
 
 def _legend(payload: dict[str, Any]) -> Markup:
     """The colour scale and the meaning of the marks, for every view."""
-    steps, end = range(-STEPS, STEPS + 1), plain(payload["limit"], payload["decimals"] - 1)
+    signed, end = payload["signed"], plain(payload["limit"], payload["decimals"] - 1)
+    steps = range(-STEPS if signed else 0, STEPS + 1)
     scale = element(
         "svg",
-        *(element("rect", x=step + STEPS, y=0, width=1.05, height=2, class_=f"s{step}") for step in steps),
-        viewBox=f"0 0 {2 * STEPS + 1} 2", width=198, height=12, preserveAspectRatio="none", aria_hidden="true",
+        *(element("rect", x=step - steps[0], y=0, width=1.05, height=2, class_=f"s{step}") for step in steps),
+        viewBox=f"0 0 {len(steps)} 2", width=198, height=12, preserveAspectRatio="none", aria_hidden="true",
     )  # fmt: skip
+    low = ("harmful ", element("b", f"≤ −{end}", class_="shared-only")) if signed else (element("b", "0"),)
+    high = " helpful" if signed else " matters most"
     gaps = any(
         len(grid["places"]) < len(grid["rows"]) * grid["columns"]
         for shape in payload["shapes"]
@@ -149,11 +155,11 @@ def _legend(payload: dict[str, Any]) -> Markup:
     )
     return element(
         "div",
-        element("span", "harmful ", element("b", f"≤ −{end}", class_="shared-only"), class_="value-only"),
+        element("span", *low, class_="value-only"),
         element("span", scale, class_="value-only"),
-        element("span", element("b", f"≥ +{end}", class_="shared-only"), " helpful", class_="value-only"),
-        _swatch("hatched", "undecided", "s3", "value-only"),
-        _swatch("minus", "decided harmful", "s-3", "value-only"),
+        element("span", element("b", f"≥ +{end}", class_="shared-only"), high, class_="value-only"),
+        _swatch("hatched", "undecided", "s3", "value-only") if signed else None,
+        _swatch("minus", "decided harmful", "s-3", "value-only") if signed else None,
         _swatch("minus", "harmful", "worse", "decision-only"),
         _swatch("", "helpful", "better", "decision-only"),
         _swatch("hatched", "undecided", "kept", "decision-only"),

@@ -76,8 +76,9 @@ function scatter(pairs, one, other) {
     make("line", { x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(0), y2: y(0), class: "zero" }));
   const decimals = [one, other].map(({ run }) => run.decimals - 1);
   const ends = (key) => [Math.min(...pairs.map((each) => each[key].value)), 0, Math.max(...pairs.map((each) => each[key].value))];
-  for (const value of ends("a")) svg.append(make("text", { x: x(value), y: PLOT.height - PLOT.bottom + 15, "text-anchor": "middle" }, signed(value, decimals[0])));
-  for (const value of ends("b")) svg.append(make("text", { x: PLOT.left - 5, y: y(value) + 4, "text-anchor": "end" }, signed(value, decimals[1])));
+  const apart = (place, room) => (value) => !value || Math.abs(place(value) - place(0)) > room; // labels that do not touch that of 0
+  for (const value of ends("a").filter(apart(x, 52))) svg.append(make("text", { x: x(value), y: PLOT.height - PLOT.bottom + 15, "text-anchor": "middle" }, signed(value, decimals[0])));
+  for (const value of ends("b").filter(apart(y, 13))) svg.append(make("text", { x: PLOT.left - 5, y: y(value) + 4, "text-anchor": "end" }, signed(value, decimals[1])));
   svg.append(make("text", { x: (PLOT.left + PLOT.width) / 2, y: PLOT.height - 8, "text-anchor": "middle", class: "axis-title" }, names[0]),
     make("text", { transform: `rotate(-90) translate(${-(PLOT.height - PLOT.bottom) / 2} 13)`, "text-anchor": "middle", class: "axis-title" }, names[1]));
   // Pairs that agree first, so that those that change lie on top.
@@ -120,7 +121,8 @@ function changeTable(pairs, one, other) {
 
 function summary(pairs, one, other) {
   const rho = correlation(pairs.map(({ a }) => a.value), pairs.map(({ b }) => b.value));
-  const counts = Object.entries(PAIRS).map(([kind, [, , words]]) => `${pairs.filter(({ pair }) => pair === kind).length} ${words}`);
+  const counts = Object.entries(PAIRS).map(([kind, [, , words]]) => [pairs.filter(({ pair }) => pair === kind).length, words])
+    .filter(([count]) => count).map((each) => each.join(" "));
   const [here, there] = [one, other].map(({ run, language }) => run.scales[language.scale]);
   return [
     make("p", {}, `${pairs.length} ${data.noun}s, Spearman’s ρ = ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")}: ${counts.join(", ")}.`),
@@ -175,7 +177,7 @@ if (data && $("compare-body")) {
     const runs = $(`compare-run-${name}`);
     runs?.append(...data.runs.map((run, number) => make("option", { value: number }, run.name)));
     if (runs) runs.value = Math.min(place, data.runs.length - 1);
-    fillLanguages(name);
+    fillLanguages(name, $("compare-language-a").value || undefined);
     if (data.runs.length < 2) $(`compare-language-${name}`).selectedIndex = place;
     runs?.addEventListener("change", () => fillLanguages(name));
     for (const menu of [runs, $(`compare-language-${name}`)]) {

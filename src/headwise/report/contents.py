@@ -186,6 +186,7 @@ class Report:
         model: Name of the model.
         task: Name of the task.
         data: Name of the data.
+        facts: Short facts below the title; by default the model, the task and the data.
         note: A note at the top of the page.
         about: What was done, in one or two sentences.
         sections: The sections of a study, which come first.
@@ -207,6 +208,7 @@ class Report:
     model: str = ""
     task: str = ""
     data: str = ""
+    facts: tuple[str, ...] = ()
     note: str = ""
     about: str = ""
     sections: tuple[Section, ...] = ()

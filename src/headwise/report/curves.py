@@ -20,19 +20,11 @@ _POINTS = 49
 
 @dataclass(frozen=True)
 class _Axes:
-    """The common axes of all plots: the number of removed heads, and the range of values."""
+    """The axes of a plot: the number of removed heads, and the range of values."""
 
     most: float
     low: float
     high: float
-
-    @classmethod
-    def of(cls, curves: Sequence[Curve]) -> "_Axes":
-        values = np.array([edge for curve in curves for edge in (*curve.value, *curve.low, *curve.high)])
-        values = values[np.isfinite(values)]
-        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-        most = max((max(curve.removed, default=0) for curve in curves), default=0)
-        return cls(max(most, 1), low, high if high > low else low + 1)
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -51,6 +43,38 @@ class _Axes:
         return f"translate({_LEFT} {_TOP + up * self.high:.3f}) scale({across:.5f} {-up:.5f})"
 
 
+def axes_of(curves: Sequence[Curve]) -> dict[str, tuple[float, float]]:
+    """The range of values of the plot of each language; all plots have the same scale.
+
+    They have the same range, unless it is more than twice that of every single plot. Then small changes would be
+    invisible, so each plot shows its own part of it.
+
+    Example:
+        >>> levels = {"zh": (20.0, 24.0), "tr": (70.0, 72.0)}
+        >>> axes_of([Curve(code, "stars", (0, 9), values) for code, values in levels.items()])
+        {'zh': (20.0, 24.0), 'tr': (68.0, 72.0)}
+    """
+    panels: dict[str, list[Curve]] = {}
+    for curve in curves:
+        panels.setdefault(curve.language, []).append(curve)
+    ranges = {language: _range(found) for language, found in panels.items()}
+    low = min((low for low, _ in ranges.values()), default=0.0)
+    high = max((high for _, high in ranges.values()), default=1.0)
+    widest = max((high - low for low, high in ranges.values()), default=0.0) or 1.0
+    if high - low <= 2 * widest:
+        return dict.fromkeys(ranges, (low, max(high, low + widest)))
+    starts = {
+        code: min(max((lower + upper - widest) / 2, low), high - widest) for code, (lower, upper) in ranges.items()
+    }
+    return {code: (start, start + widest) for code, start in starts.items()}
+
+
+def _range(curves: Sequence[Curve]) -> tuple[float, float]:
+    values = np.array([edge for curve in curves for edge in (*curve.value, *curve.low, *curve.high)])
+    values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+
+
 def curves_section(
     curves: Sequence[Curve], metric: str, axis: str, title: str = "Iterative pruning", text: str = ""
 ) -> Section:
@@ -65,16 +89,25 @@ def curves_section(
     """
     drawn = [curve for curve in curves if curve.removed]
     rankings = list(dict.fromkeys(curve.ranking for curve in drawn))
-    axes, words = _Axes.of(drawn), _Words(metric, axis)
+    ranges, most = axes_of(drawn), max((max(curve.removed) for curve in drawn), default=1)
+    words = _Words(metric, axis)
     figures = [
         element(
             "figure",
             element("figcaption", element("strong", language_label(language))),
-            _plot(language, [curve for curve in drawn if curve.language == language], rankings, axes, words),
+            _plot(
+                language,
+                [curve for curve in drawn if curve.language == language],
+                rankings,
+                _Axes(max(most, 1), low, high),
+                words,
+            ),
         )
-        for language in dict.fromkeys(curve.language for curve in drawn)
+        for language, (low, high) in ranges.items()
     ]
     text = text or f"{metric[:1].upper()}{metric[1:]} (%) by {axis}, lowest ranked first."
+    if len(set(ranges.values())) > 1:
+        text += " All plots have the same scale, but not the same range."
     legend = element("ul", *(_key(place, ranking) for place, ranking in enumerate(rankings)), class_="keys")
     slider = element("div", class_="choices slider", data_noun=axis) if drawn else None  # the script fills it
     return Section(title, joined([element("p", text), legend, slider, element("div", *figures, class_="plots")]))

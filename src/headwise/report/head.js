@@ -71,6 +71,7 @@ function showHead(name, code) {
 }
 
 function verdict(known) {
+  if (!data.signed) return null;
   const parts = Object.values(DECISIONS).map((word) => {
     const found = known.filter((each) => each.decision === word && !Number.isNaN(each.value)).map((each) => each.language.name);
     if (!found.length) return null;
@@ -96,7 +97,8 @@ function runCharts(name, code) {
   });
 }
 
-const LEGEND = "With 95% intervals. Filled: decided at the error rate of the run; orange harmful, blue helpful.";
+const LEGEND = data?.signed === false ? "With 95% intervals. Values of this method do not tell harmful heads from helpful ones."
+  : "With 95% intervals. Filled: decided at the error rate of the run; orange harmful, blue helpful.";
 
 // Value and 95% interval in every language, highest first.
 function valueChart(known, code, places = data.decimals, title = ["Value in every language"], legend = LEGEND) {
@@ -117,7 +119,7 @@ function valueChart(known, code, places = data.decimals, title = ["Value in ever
     }
     const text = Number.isNaN(value) ? "–" : signed(value, decimals);
     const spread = Number.isFinite(each.low) ? `95% interval ${signed(each.low, decimals)} to ${signed(each.high, decimals)}, ` : "";
-    const words = Number.isNaN(value) ? `${language.name}: no value` : `${language.name}: ${text}\n${spread}${each.decision}`;
+    const words = Number.isNaN(value) ? `${language.name}: no value` : `${language.name}: ${text}\n${spread}${data.signed ? each.decision : ""}`;
     return [
       make("div", { class: `gain-label${chosen}` }, ...label(language)),
       make("svg", { width: "100%", height: 22, "data-tip": words, role: "img", "aria-label": words }, ...marks),

@@ -85,14 +85,15 @@ def _nothing_helps(kinds: Sequence[MaskGains], metric: str, noun: str) -> str:
     gains = [gain for kind in kinds for gain in kind.gains]
     if not gains:
         return ""
-    languages = plural(len({gain.language for gain in gains}), "language")
+    codes = {gain.language for gain in gains}
+    languages = f"in any of {len(codes)} languages" if len(codes) > 1 else f"in {name_of(codes.pop())}"
     removing = [gain for gain in gains if gain.heads_removed]
     if not removing:
-        return f"No mask helped: no {noun} was chosen for removal in any of {languages}."
+        return f"No mask helped: no {noun} was chosen for removal {languages}."
     best = max(removing, key=lambda gain: gain.difference)
     worse = len({gain.language for gain in gains if gain.mark == "−"})
     sentence = (
-        f"No mask helped: none is significantly better than the whole model in any of {languages}. The largest change "
+        f"No mask helped: none is significantly better than the whole model {languages}. The largest change "
         f"of {metric} is {signed(best.difference)} points in {name_of(best.language)} (95% interval "
         f"{span(best.low, best.high)})."
     )
@@ -106,7 +107,11 @@ def headline(report: Report) -> str:
     sizes = sorted({len(scores.players) for scores in report.scores.values()})
     if not sizes:
         return ""
-    harmful = [len(scores.decided("harmful")) for scores in report.scores.values()]
     of = plural(sizes[0], report.noun) if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], report.noun)}"
+    if not any(scores.provenance.signed for scores in report.scores.values()):
+        methods = ", ".join(dict.fromkeys(scores.provenance.method for scores in report.scores.values()))
+        about = f"{of} scored in {plural(len(report.scores), 'language')}"
+        return f"{about} by {methods}, which does not tell harmful {report.noun}s from helpful ones."
+    harmful = [len(scores.decided("harmful")) for scores in report.scores.values()]
     found = f"{number_range(harmful)} of them are harmful" if any(harmful) else "none of them is decided to be harmful"
     return f"{of} scored in {plural(len(report.scores), 'language')}: {found}."

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from headwise.report.html import element, isolated, joined, table_frame
 from headwise.report.names import name_of
-from headwise.report.numbers import plain, plural
+from headwise.report.numbers import plain, plural, with_minus
 from headwise.report.palette import level
 from headwise.scores import HeadScores
 from headwise.scores.affinity import Array, Shared, shared_scores, specific_to
@@ -50,7 +50,7 @@ def likeness_section(scores: Mapping[str, HeadScores], noun: str) -> Markup | No
     floor = -1.0 if lowest < 0 else min(math.floor(10 * lowest) / 10, 0.9)
     text = (
         f"Spearman’s rank correlation of the values of {plural(len(shared.players), noun)}. "
-        f"Similar languages are neighbours. The colour scale is {plain(floor)} to 1."
+        f"Similar languages are neighbours. The colour scale is {with_minus(f'{floor:g}')} to 1."
     )
     frame = element("div", _map(names, rho, floor), class_="frame")
     return joined([element("p", text), frame])

@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from markupsafe import Markup
 
@@ -14,25 +15,39 @@ _CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*")
 
 
 @functools.cache
-def name_of(code: str) -> str:
-    """The name of a language, or the code itself if the name is not known.
+def name_of(label: str) -> str:
+    """The name of a language, or the code itself if the name is not known; words after a comma are kept.
 
     Example:
-        >>> name_of("zh"), name_of("Chinese")
-        ('Chinese', 'Chinese')
+        >>> name_of("zh"), name_of("Chinese"), name_of("zh, cross-lingual")
+        ('Chinese', 'Chinese', 'Chinese, cross-lingual')
     """
-    return language_name(code) if _CODE.fullmatch(code) else code
+    code, comma, rest = label.partition(", ")
+    return f"{language_name(code) if _CODE.fullmatch(code) else code}{comma}{rest}"
 
 
-def language_label(code: str) -> Markup:
+def language_label(label: str) -> Markup:
     """The name of a language with its code beside it.
 
     Example:
         >>> print(language_label("zh"))
         <bdi>Chinese</bdi> <code>zh</code>
     """
-    name = name_of(code)
-    return isolated(code) if name == code else joined([isolated(name), " ", element("code", code)])
+    name = name_of(label)
+    return (
+        isolated(label) if name == label else joined([isolated(name), " ", element("code", label.partition(", ")[0])])
+    )
+
+
+def short_name(name: str) -> str:
+    """The last part of the path of a folder or file; other names, such as those of the hub, are unchanged.
+
+    Example:
+        >>> short_name("/home/me/models/tagger"), short_name("org/tagger")
+        ('tagger', 'org/tagger')
+    """
+    path = Path(name).expanduser()
+    return path.resolve().name or name if path.is_absolute() or name.startswith(".") else name
 
 
 def short_list(players: Sequence[str]) -> str:

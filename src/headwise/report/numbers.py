@@ -1,6 +1,7 @@
 """Formatting of numbers."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,10 @@ from numpy.typing import ArrayLike
 #: Text for a missing number.
 MISSING = "–"
 _MINUS = "−"
+#: A hyphen that stands for a minus: before a number, or alone.
+_HYPHEN = re.compile(r"(?<![^\s(])-(?=\d|\s|$)")
+#: The sign of a zero.
+_ZERO = re.compile(r"(?<![^\s(])[+-](?=0\.0+(?!\d))")
 _SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
@@ -36,6 +41,16 @@ def signed(value: float | None, decimals: int = 1) -> str:
     """
     text = plain(value, decimals)
     return f"+{text}" if value is not None and value > 0 and round(value, decimals) else text
+
+
+def with_minus(text: str) -> str:
+    """A text with minus signs instead of the hyphens before numbers and for marks; zero has no sign.
+
+    Example:
+        >>> with_minus("-0.64 (-1.2 to +0.00), cross-lingual; + better, - worse")
+        '−0.64 (−1.2 to 0.00), cross-lingual; + better, − worse'
+    """
+    return _HYPHEN.sub(_MINUS, _ZERO.sub("", text))
 
 
 def span(low: float, high: float, decimals: int = 1) -> str:

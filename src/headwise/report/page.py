@@ -73,18 +73,20 @@ def render(report: Report) -> str:
 
 
 def _sections(report: Report, payload: dict[str, Any] | None) -> dict[str, Markup | None]:
-    """The sections by title: the main one of a study, the atlas, the others."""
+    """The sections by title: those of a study up to the one with the main result, the atlas, the others."""
+    own = {section.title: section.body for section in report.sections}
+    main = next((place for place, section in enumerate(report.sections, 1) if section.headline), 1)
     return {
-        **{section.title: section.body for section in report.sections[:1]},
+        **dict(list(own.items())[:main]),
         f"Atlas of {report.noun}s": atlas_section(payload, report.scores),
-        **{section.title: section.body for section in report.sections[1:]},
+        **own,
         "Compare": compare_section(payload),
         "Similarity of languages": likeness_section(report.scores, report.noun),
         "Shared and specific": common_section(report.scores, report.noun),
         "Cost": cost_section(report.cost),
         "Provenance": provenance_section(report),
         "How to reproduce": commands_section(report.commands),
-    }
+    } | own  # a section of the study replaces a general one with the same title
 
 
 def _anchor(title: str) -> str:

@@ -46,6 +46,7 @@ def payload_of(report: Report) -> dict[str, Any] | None:
     return {
         "version": VERSION,
         "noun": report.noun,
+        "signed": any(each.provenance.signed for each in scores.values()),
         "decimals": main["decimals"],
         "limit": limit_of(values),
         "languages": main.pop("languages"),

@@ -14,10 +14,13 @@ import numpy as np
 from headwise.errors import FieldError, HeadwiseError
 from headwise.files import write_bytes
 from headwise.report.contents import Curve, MaskGains
+from headwise.report.curves import axes_of
 from headwise.report.grids import grids
 from headwise.report.languages import clustered
 from headwise.report.names import name_of
+from headwise.report.numbers import plain
 from headwise.report.palette import LINE_COLOURS, SCALE_COLOURS, limit_of
+from headwise.report.scatter import Cloud
 from headwise.scores import HeadScores
 from headwise.scores.affinity import shared_scores
 from headwise.support.extras import require
@@ -35,8 +38,12 @@ _MARKERS = "os^vPX"  # no diamonds: they are the random control
 _DASHES = ("-", "--", ":", "-.")
 #: Points of curves with at most this number of them are marked.
 _FEW = 12
-#: Inches: width of a figure in two columns of a paper.
-_WIDTH = 6.8
+#: Colours of numbers that are not negative: white is 0.
+_COUNTS = "Blues"
+#: Inches: width of a figure in two columns of a paper, and the greatest width of a map.
+_WIDTH, _WIDEST = 6.8, 2.6
+#: Letters of a title per inch.
+_LETTERS = 15
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
@@ -91,11 +98,12 @@ def plot_maps(scores: Mapping[str, HeadScores]) -> Any:
         scores: The scores by language.
     """
     maps = [(language, each, grid) for language, each in scores.items() for grid in grids(each.players, each.kind)]
-    columns = min(4, len(maps))
+    columns, signed = min(4, len(maps)), any(each.provenance.signed for each in scores.values())
     limit = limit_of([value for each in scores.values() for value in each.value]) or 1.0
-    rows = math.ceil(len(maps) / columns)
+    low, label = (-limit, "value (below 0: harmful)") if signed else (0.0, "value (how much it matters)")
+    rows, width = math.ceil(len(maps) / columns), min((_WIDTH - 0.8) / columns, _WIDEST)
     tallest = max(len(grid.row_names) / grid.columns for _, _, grid in maps)
-    figure, axes = _figure(rows, columns, (_WIDTH, rows * (0.45 + _WIDTH / columns * min(tallest, 2.0))))
+    figure, axes = _figure(rows, columns, (width * columns + 0.8, rows * (0.45 + width * min(tallest, 2.0))))
     drawn = None
     for axis, (language, each, grid) in zip(axes.flat, maps, strict=False):
         values = np.full((len(grid.row_names), grid.columns), np.nan)
@@ -103,12 +111,14 @@ def plot_maps(scores: Mapping[str, HeadScores]) -> Any:
             values[at] = each.value[place]
             if each.decision[place] == "harmful":
                 axis.plot(at[1], at[0], ".", color="black", markersize=2)
-        drawn = axis.imshow(values, cmap=_colours(), vmin=-limit, vmax=limit)
+        drawn = axis.imshow(values, cmap=_colours() if signed else _COUNTS, vmin=low, vmax=limit)
         axis.set_title(", ".join(filter(None, (name_of(language), grid.title))))
         axis.set(xlabel=grid.column_title, ylabel=grid.row_title)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.yaxis.get_major_locator().set_params(integer=True)
     for axis in axes.flat[len(maps) :]:
         axis.set_axis_off()
-    figure.colorbar(drawn, ax=axes, shrink=0.5, label="value (below 0: harmful)")
+    figure.colorbar(drawn, ax=axes, shrink=0.5 if rows > 1 else 0.8, label=label)
     return figure
 
 
@@ -139,7 +149,7 @@ def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
         axis.plot([], [], "d", color="0.55", label="as many at random", markersize=3)
     axis.axvline(0, color="0.3", linewidth=0.8)
     axis.set_yticks(range(len(languages)), [name_of(language) for language in languages])
-    axis.invert_yaxis()
+    axis.set_ylim(len(languages) - 0.5, -0.5)
     axis.set_xlabel(f"change of {metric}, percentage points")
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
@@ -147,11 +157,11 @@ def plot_gains(kinds: Sequence[MaskGains], metric: str) -> Any:
 
 @_styled
 def plot_curves(curves: Sequence[Curve], metric: str, axis: str = "heads removed", text: str = "") -> Any:
-    """Curves, such as the metric as more and more heads are removed; one plot per language.
+    """Curves, such as the metric as more and more heads are removed; one plot per language, all with the same scale.
 
     Args:
         curves: The curves; those without points are left out.
-        metric: Name of the metric.
+        metric: Name of the metric, for the vertical axes; left out if a text says what they show.
         axis: Title of the horizontal axes.
         text: A text above the plots.
     """
@@ -159,20 +169,25 @@ def plot_curves(curves: Sequence[Curve], metric: str, axis: str = "heads removed
     languages = list(dict.fromkeys(curve.language for curve in curves))
     columns = min(3, len(languages))
     rows = math.ceil(len(languages) / columns)
-    figure, axes = _figure(rows, columns, (_WIDTH, 0.3 + 1.7 * rows + 0.3 * bool(text)))
-    _draw_curves(axes.flat, curves, metric, axis)
+    figure, axes = _figure(rows, columns, (max(_WIDTH * columns / 3, _WIDTH / 2), 0.5 + 1.6 * rows + 0.3 * bool(text)))
+    _draw_curves(axes.flat, curves)
     for place in axes.flat[len(languages) :]:
         place.set_axis_off()
+    for lowest in axes.flat[max(len(languages) - columns, 0) : len(languages)]:  # of every column
+        lowest.set_xlabel(textwrap.fill(axis, 32))
     if text:
-        figure.suptitle("\n".join(textwrap.wrap(text, 110)), fontsize=8)
+        _title(figure, text)
+    else:
+        figure.supylabel(metric, fontsize=8)
+    _legend_below(figure, axes.flat)
     return figure
 
 
-def _draw_curves(axes: Iterable[Any], curves: Sequence[Curve], metric: str, title: str) -> None:
-    """Draw the curves of each language on its own axes, with a legend on the first."""
+def _draw_curves(axes: Iterable[Any], curves: Sequence[Curve]) -> None:
+    """Draw the curves of each language on its own axes."""
     rankings = list(dict.fromkeys(curve.ranking for curve in curves))
-    languages = list(dict.fromkeys(curve.language for curve in curves))
-    for place, (axis, language) in enumerate(zip(axes, languages, strict=False)):
+    ranges = axes_of(curves)
+    for axis, (language, (low, high)) in zip(axes, ranges.items(), strict=False):
         for curve in (curve for curve in curves if curve.language == language):
             line = rankings.index(curve.ranking)
             colour = LINE_COLOURS[line % len(LINE_COLOURS)]
@@ -181,9 +196,48 @@ def _draw_curves(axes: Iterable[Any], curves: Sequence[Curve], metric: str, titl
             if curve.low:
                 axis.fill_between(curve.removed, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
         axis.set_title(name_of(language))
-        axis.set(xlabel=title, ylabel=metric)
-        if not place:
-            axis.legend()
+        axis.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+        axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _title(figure: Any, text: str) -> None:
+    """Write a text above all plots, in lines that fit."""
+    letters = round(_LETTERS * figure.get_size_inches()[0])
+    lines = (line for part in text.split("\n") for line in textwrap.wrap(part, letters))
+    figure.suptitle("\n".join(lines), fontsize=8)
+
+
+def _legend_below(figure: Any, axes: Iterable[Any]) -> None:
+    """One legend for all plots, below them; none for a single line."""
+    lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+    if len(lines) > 1:
+        figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=min(len(lines), 4))
+
+
+@_styled
+def plot_clouds(clouds: Sequence[Cloud], text: str = "") -> Any:
+    """Clouds of points, such as a t-SNE of sentence embeddings; groups have the same colour and mark in all plots.
+
+    Args:
+        clouds: The plots.
+        text: A text above the plots.
+    """
+    names = list(dict.fromkeys(name for cloud in clouds for name in cloud.groups))
+    columns = min(3, len(clouds))
+    rows = math.ceil(len(clouds) / columns)
+    figure, axes = _figure(rows, columns, (_WIDTH * columns / 3, 0.8 + 2.2 * rows))
+    for axis, cloud in zip(axes.flat, clouds, strict=False):
+        for name, points in cloud.groups.items():
+            place = names.index(name)
+            colour, mark = LINE_COLOURS[place % len(LINE_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            axis.plot([x for x, _ in points], [y for _, y in points], mark, ms=2, color=colour, label=name_of(name))
+        axis.set(title=cloud.title, xticks=[], yticks=[])
+        axis.spines[:].set_visible(True)
+    for axis in axes.flat[len(clouds) :]:
+        axis.set_axis_off()
+    _title(figure, text)
+    _legend_below(figure, axes.flat)
+    return figure
 
 
 @_styled
@@ -200,14 +254,16 @@ def plot_paths(
     """
     columns = max(len({curve.language for curve in curves}), len(kept))
     figure, axes = _figure(2, columns, (_WIDTH, 2.3 + 0.13 * len(sites)))
-    _draw_curves(axes[0], curves, metric, "heads removed")
+    _draw_curves(axes[0], curves)
+    for axis in axes[0]:
+        axis.set(xlabel="heads removed", ylabel=metric)
     most = max(count for penalties in kept.values() for counts in penalties.values() for count in counts)
     drawn = None
     for axis, (gates, penalties) in zip(axes[1], kept.items(), strict=False):
         counts = np.array(list(penalties.values())).T  # (sites, penalties)
-        drawn = axis.imshow(counts, cmap="cividis", vmin=0, vmax=most, aspect="auto")
+        drawn = axis.imshow(counts, cmap=_COUNTS, vmin=0, vmax=most, aspect="auto")
         for (row, column), count in np.ndenumerate(counts):
-            colour = "white" if count < most / 2 else "black"
+            colour = "white" if count > 0.6 * most else "black"
             axis.text(column, row, str(count), ha="center", va="center", fontsize=5, color=colour)
         axis.set_title(f"heads kept, {gates} gates")
         axis.set_xlabel("penalty")
@@ -245,6 +301,6 @@ def plot_likeness(scores: Mapping[str, HeadScores]) -> Any:
     if len(names) <= 15:
         for (row, column), value in np.ndenumerate(rho):
             colour = "white" if abs(value) > 0.6 else "black"
-            axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
+            axis.text(column, row, plain(value, 2), ha="center", va="center", fontsize=6, color=colour)
     figure.colorbar(drawn, ax=axis, shrink=0.7, label="Spearman's ρ")
     return figure

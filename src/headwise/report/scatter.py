@@ -1,6 +1,6 @@
 """Scatter plots: points of several groups in the plane, such as a t-SNE of sentence embeddings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +8,14 @@ from markupsafe import Markup
 
 from headwise.report.contents import Section
 from headwise.report.html import element, isolated, joined
+from headwise.report.names import name_of
 from headwise.report.palette import LINES
 
 _SIZE, _EDGE = 320, 12
+#: Radius of points, and of those of plots with few points.
+_RADIUS, _LARGE, _FEW = 1.6, 3.0, 200
+#: Width and height of the room of a label.
+_LABEL = (50, 13)
 
 
 @dataclass(frozen=True)
@@ -44,26 +49,41 @@ def scatter_section(clouds: Sequence[Cloud], title: str, text: str) -> Section:
 
 def _plot(cloud: Cloud, names: Sequence[str]) -> Markup:
     points = np.array([point for group in cloud.groups.values() for point in group]).reshape(-1, 2)
-    low = points.min(0, initial=np.inf)
-    reach = max(float(np.ptp(points)) if len(points) else 0.0, 1e-9)
-    scale = (_SIZE - 2 * _EDGE) / reach
-    drawn, labels = [], []
+    low, width_height = points.min(0, initial=np.inf), np.ptp(points, axis=0) if len(points) else np.zeros(2)
+    scale = (_SIZE - 2 * _EDGE) / max(float(width_height.max()), 1e-9)
+    radius = _RADIUS if len(points) > _FEW else _LARGE
+    drawn, medians = [], {}
     for name, group in cloud.groups.items():
         kind = f"l{names.index(name) % LINES}"
         at = (np.array(group).reshape(-1, 2) - low) * scale + _EDGE
         drawn += [
-            element("circle", cx=round(x, 1), cy=round(y, 1), r=1.6, class_=f"dot {kind}") for x, y in at.tolist()
+            element("circle", cx=round(x, 1), cy=round(y, 1), r=radius, class_=f"dot {kind}") for x, y in at.tolist()
         ]
         if len(at):
-            x, y = np.median(at, axis=0).round(1).tolist()
-            labels.append(element("text", name, x=x, y=y, text_anchor="middle", class_="dot-name"))
+            medians[name] = tuple(np.median(at, axis=0).round(1).tolist())
+    labels = [
+        element("text", name_of(name), x=x, y=y, text_anchor="middle", class_=f"dot-name l{names.index(name) % LINES}")
+        for name, (x, y) in _apart(medians).items()
+    ]
+    height = round(float(width_height[1]) * scale) + 2 * _EDGE
     return element(
         "svg",
         *drawn,
         *labels,
-        viewBox=f"0 0 {_SIZE} {_SIZE}",
+        viewBox=f"0 0 {_SIZE} {height}",
         width=_SIZE,
         class_="plot",
         role="img",
         aria_label=f"{cloud.title}: points of {', '.join(cloud.groups)}",
     )
+
+
+def _apart(labels: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Move labels down until none is on another one."""
+    placed: dict[str, tuple[float, float]] = {}
+    for name, (x, y) in sorted(labels.items(), key=lambda label: label[1][1]):
+        for left, top in sorted(placed.values(), key=lambda place: place[1]):
+            if abs(left - x) < _LABEL[0] and abs(top - y) < _LABEL[1]:
+                y = round(top + _LABEL[1], 1)
+        placed[name] = (x, y)
+    return placed

@@ -1,7 +1,7 @@
 """Plain tables: tables of studies, cost, provenance and commands."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -12,6 +12,8 @@ from headwise.report.numbers import MISSING, count, duration
 from headwise.report.palette import STEPS
 from headwise.scores import HeadScores
 
+#: Number of letters of a cell that should not be one word wide.
+_LONG = 24
 #: Fields of the provenance of scores, and their titles in the report.
 _FIELDS = {
     "method": "Method", "estimand": "Estimand", "game": "Value of a coalition", "error_rate": "Error rate",
@@ -25,28 +27,29 @@ def table_section(
     rows: Sequence[Sequence[str]],
     note: str = "",
     shades: Sequence[Sequence[float]] | None = None,
+    texts: Collection[int] = (),
 ) -> Section:
     """A plain table.
 
     Args:
         title: Title of the section.
         columns: Titles of the columns.
-        rows: Cells as text.
+        rows: Cells as text, or as markup.
         note: A note below the table.
         shades: How dark the background of each cell is, from 0 to 1.
+        texts: Places of the columns of text; all others are aligned as numbers, except the first.
     """
-    head = [
-        element("th", column, scope="col", class_="number" if place else None) for place, column in enumerate(columns)
-    ]
+    kinds = [None if place in texts or not place else "number" for place in range(len(columns))]
+    head = [element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True)]
     lines = (
         element(
             "tr",
-            element("th", isolated(first), scope="row"),
+            element("th", isolated(first), scope="row", class_=_room(first)),
             *(
                 element(
-                    "td", isolated(cell), class_="number" if shades is None else f"number {_shade(shades[row][column])}"
+                    "td", isolated(cell), class_=kind if shades is None else f"number {_shade(shades[row][column])}"
                 )
-                for column, cell in enumerate(cells, 1)
+                for column, (cell, kind) in enumerate(zip(cells, kinds[1:], strict=True), 1)
             ),
         )
         for row, (first, *cells) in enumerate(rows)
@@ -54,6 +57,11 @@ def table_section(
     table = element("table", element("thead", element("tr", *head)), element("tbody", *lines), class_="plain")
     below = element("p", note, class_="legend") if note else None
     return Section(title, joined([table_frame(title, table), below]))
+
+
+def _room(cell: str) -> str | None:
+    """The class of a cell with many words, which needs room on a narrow screen."""
+    return "words" if len(Markup(cell).striptags()) > _LONG else None
 
 
 def _shade(share: float) -> str:

@@ -40,12 +40,12 @@ def layers_figure(roles: HeadRoles) -> Any:
     figure, panels = _subplots(1, len(found), figsize=(1.5 + 4.5 * len(found), 4), squeeze=False)
     largest = max(float(table.max()) for _, table in found.values()) or 1.0
     for panel, (stack, (names, table)) in zip(panels[0], found.items(), strict=True):
-        image = panel.imshow(table, cmap="cividis", vmin=0, vmax=largest, aspect="auto")
+        image = panel.imshow(table, cmap="Blues", vmin=0, vmax=largest, aspect="auto")
         panel.set(title=f"{stack}: heads with a role", xlabel="layer", xticks=range(table.shape[1]))
         panel.set_yticks(range(len(names)), names)
         for row, column in zip(*np.nonzero(table), strict=True):
             value = table[row, column]
-            colour = "white" if value < largest / 2 else "black"
+            colour = "white" if value > 0.6 * largest else "black"
             panel.text(column, row, f"{value:.1f}".removesuffix(".0"), ha="center", va="center", color=colour, size=7)
     figure.colorbar(image, ax=panels[0].tolist(), label="heads, mean over languages")
     return figure

@@ -1,5 +1,6 @@
 """Claims of a paper, checked by a named test: yes, no or undecided."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from headwise.report import SIGNIFICANT
+from headwise.report import SIGNIFICANT, Section, table_section
+from headwise.report.numbers import with_minus
 from headwise.stats import permutation_p_value, spearman
 from headwise.studies.resampled import Array, Resampled
 from headwise.studies.tables import StudyTable
@@ -124,15 +126,65 @@ def _lower(text: str) -> str:
     return text if text[:2].isupper() else f"{text[:1].lower()}{text[1:]}"
 
 
+#: The start of the sentence about the first claim.
+_SAYS: Mapping[Verdict, str] = {"yes": "This holds here", "no": "This does not hold here", "undecided": "Undecided"}
+#: What several claims do.
+_DO: Mapping[Verdict, str] = {"yes": "hold", "no": "do not hold", "undecided": "are undecided"}
+
+
 def claims_headline(claims: Sequence[Claim], source: str) -> str:
-    """How many claims hold, for the top of a report; empty without claims.
+    """The first claim and its numbers, and how many claims hold, for the top of a report; empty without claims.
 
     Example:
         >>> claims_headline([Claim("Two is more than one.", "yes", "2 - 1 = 1", "none")], "a paper")
-        'Claims of a paper: 1 yes, 0 no, 0 undecided.'
+        'This holds here: “Two is more than one” (2 − 1 = 1).'
+        >>> claims_headline([Claim("Two is less.", "no", "+1.00", ""), Claim("A", "yes", "", "")], "a paper")
+        'This does not hold here: “Two is less” (+1.00). Claims of a paper: 1 of 2 hold, 1 of 2 do not hold.'
     """
-    counts = (f"{sum(claim.verdict == verdict for claim in claims)} {verdict}" for verdict in VERDICTS)
-    return f"Claims of {source}: {', '.join(counts)}." if claims else ""
+    if not claims:
+        return ""
+    first = claims[0]
+    sentence = f"{_SAYS[first.verdict]}: “{first.text.removesuffix('.')}” ({with_minus(first.evidence)})."
+    if len(claims) == 1:
+        return sentence
+    counts = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}
+    if len(claims) in counts.values():
+        return f"{sentence} All {len(claims)} claims of {source} {_DO[first.verdict]}."
+    shown = ", ".join(f"{count} of {len(claims)} {_DO[verdict]}" for verdict, count in counts.items() if count)
+    return f"{sentence} Claims of {source}: {shown}."
+
+
+def claims_sections(claims: Sequence[Claim], source: str, note: str = "") -> tuple[Section, ...]:
+    """The claims as a section of the report with the headline; none without claims.
+
+    Args:
+        claims: The claims.
+        source: What makes them: a paper, or the study itself.
+        note: A note below the table.
+    """
+    if not claims:
+        return ()
+    tests = list(dict.fromkeys(claim.test for claim in claims))
+    columns: dict[str, list[str]] = {
+        f"claim of {source}": [claim.text.removesuffix(".") for claim in claims],
+        "holds here": [claim.verdict for claim in claims],
+        "evidence": [
+            with_minus(claim.evidence).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}") for claim in claims
+        ],
+    }
+    if len(tests) > 1:
+        columns["test"] = [claim.test for claim in claims]
+    if any(claim.paper for claim in claims):
+        columns["paper"] = [with_minus(claim.paper) for claim in claims]
+    one = "" if len(tests) > 1 else f"Test: {tests[0]}. "
+    found = table_section(
+        "Which claims hold here",
+        tuple(columns),
+        list(zip(*columns.values(), strict=True)),
+        f"{one}Each test has its own error rate of 5%. {note}".strip(),
+        texts=range(len(columns)),
+    )
+    return (dataclasses.replace(found, headline=claims_headline(claims, source)),)
 
 
 def claims_table(claims: Sequence[Claim], source: str = "the paper") -> StudyTable:

@@ -13,6 +13,7 @@ import numpy as np
 
 from headwise.errors import FieldError
 from headwise.report import Curve
+from headwise.report.names import short_name
 from headwise.studies.cells import Cell
 from headwise.studies.claims import Claim, above, within
 from headwise.studies.plots import CurvePlot
@@ -81,6 +82,8 @@ def finish(plan: ComparePlan, work: Work, other: Work, measured: Mapping[Cell, A
         for each in (by_key(_cells(plan, work), measured), by_key(theirs, also))
     )
     names = (plan.scoring.model, plan.other)
+    if len(set(map(short_name, names))) > 1:
+        names = (short_name(names[0]), short_name(names[1]))
     text = f"Loss of {metric.name} relative to the whole model (%), mean over languages, with 95% intervals."
     curves = tuple(_curve(plan, name, found) for name, found in zip(names, pair, strict=True))
     return TunedStudy(

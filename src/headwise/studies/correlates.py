@@ -15,7 +15,8 @@ from typing import Any
 from headwise.engine import EngineFactory, LocalEngine
 from headwise.errors import FieldError, HeadwiseError, require_whole
 from headwise.files import write_json
-from headwise.report import Section
+from headwise.report import SIGNIFICANT, Section
+from headwise.report.numbers import plural, probability, signed
 from headwise.runs import open_run
 from headwise.runs.config import read_config
 from headwise.scores import HeadScores
@@ -136,8 +137,24 @@ class CorrelatesStudy:
         )
 
     def sections(self) -> tuple[Section, ...]:
-        """The correlations, and the sections of the targeted study."""
-        return (*map(section_of, self.tables()), *self.targeted.sections())
+        """The correlations with a headline, and the sections of the targeted study."""
+        correlations, *others = map(section_of, self.tables())
+        gains = (dataclasses.replace(each, headline="") for each in self.targeted.sections())
+        return (dataclasses.replace(correlations, headline=self._headline()), *others, *gains)
+
+    def _headline(self) -> str:
+        """The trait with the strongest correlation, and how many are significant."""
+        known = [each for each in self.correlates if each.rho is not None and each.p_value is not None]
+        if not known:
+            return f"Too few languages have known traits to correlate them with the gain in {self.metric}."
+        best = max(known, key=lambda each: abs(each.rho or 0))
+        significant = sum((each.p_value or 0) < SIGNIFICANT for each in known)
+        return (
+            f"The gain in {self.metric} by {self.mask} masks correlates most with {best.trait}: Spearman’s ρ = "
+            f"{signed(best.rho, 2)} (P = {probability(best.p_value or 0)}, {best.languages} languages). Of "
+            f"{plural(len(known), 'trait')}, {significant or 'none'} "
+            f"{'correlates' if significant < 2 else 'correlate'} significantly."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""

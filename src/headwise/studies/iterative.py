@@ -212,11 +212,13 @@ class IterativeStudy:
         noun, players = noun_of(self.scores), max(curve.removed[-1] for curve in self.lines)
         languages = len(next(iter(counts.values())))
         over = f", on average over {languages} languages" if languages > 1 else ""
-        shown = ", ".join(f"{means[ranking]:.0f} by {ranking}" for ranking in order)
-        return (
-            f"{noun[:1].upper()}{noun[1:]}s that can be removed for at most {TOLERANCE:g} point of {self.metric}{over}"
-            f", of {players}: {shown}."
+        best, *others = order
+        found = (
+            f"{means[best]:.0f} of {players} {noun}s can be removed for at most {TOLERANCE:g} point of {self.metric}"
+            f"{over}, if {best} ranks them"
         )
+        shown = ", ".join(f"{means[ranking]:.0f} with {ranking}" for ranking in others)
+        return f"{found}; {shown}." if others else f"{found}."
 
     def to_dict(self) -> dict[str, Any]:
         """The results as plain data."""

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
+from headwise.data.task_names import TASK_TITLES
 from headwise.errors import HeadwiseError
 from headwise.masks import HeadMask
 from headwise.methods import find_method
 from headwise.report import ComparedRun, LanguageCost, Report, Section, masks_section, noun_of
+from headwise.report.names import name_of, short_name
 from headwise.roles import HeadRoles
 from headwise.roles.run import TABLE
 from headwise.runs.config import CONFIG, read_config, text_of
@@ -23,6 +25,8 @@ from headwise.studies.attended import run_attention
 from headwise.studies.kinds import KINDS
 from headwise.studies.study import Study
 
+#: Maximum number of languages that are named below the title.
+MOST_NAMES = 8
 #: Options of methods that `headwise score` accepts.
 _FLAGS = {"error_rate", "confidence"}
 
@@ -72,10 +76,11 @@ def report_of(
     study = load_study(path) if "study" in config else None
     scores = study.scores if study is not None else load_scores(path)
     return Report(
-        title=f"Heads of {model}, {task}",
+        title=f"Heads of {short_name(model)}: {TASK_TITLES.get(task, task)}",
         model=model,
         task=task,
         data=data,
+        facts=_facts(config, data),
         note=" ".join(study.notes) if study is not None else "",
         about=KINDS[config["study"]].about if study is not None else "",
         sections=study.sections() if study is not None else chosen_sections(path, scores),
@@ -88,6 +93,17 @@ def report_of(
         provenance=_provenance(config),
         commands=(_study_command(config, path) if study is not None else scoring_command(plan_of(path), path),),
     )
+
+
+def _facts(config: Mapping[str, Any], data: str) -> tuple[str, ...]:
+    """The kind of the run, its data and its languages."""
+    kind = f"{config['study']} study" if "study" in config else "scoring run"
+    found = config.get("languages") or ()
+    codes = [code.strip() for code in found.split(",")] if isinstance(found, str) else list(map(str, found))
+    languages = ", ".join(map(name_of, codes)) if len(codes) <= MOST_NAMES else f"{len(codes)} languages"
+    name = short_name(data)
+    source = f"data: {data}" if name == data else f"data {'file' if Path(name).suffix else 'folder'}: {name}"
+    return tuple(filter(None, (f"{kind[0].upper()}{kind[1:]}", source, languages)))
 
 
 def compared_runs(folder: Path, scores: Mapping[str, HeadScores], others: Sequence[Path]) -> tuple[ComparedRun, ...]:

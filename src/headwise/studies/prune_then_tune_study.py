@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from headwise.report import SIGNIFICANT, Curve, Section
-from headwise.report.html import element
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
 from headwise.stats import PairedTest
 from headwise.stats.sign_flips import sign_flip_p_value
-from headwise.studies.claims import Claim, Verdict, claims_headline, claims_table, paragraph
+from headwise.studies.claims import Claim, Verdict, claims_sections, claims_table, paragraph
 from headwise.studies.papers import MA, ma_controls, ma_tables
 from headwise.studies.plots import CurvePlot
 from headwise.studies.ranked import RANDOM
@@ -176,13 +175,15 @@ class PruneThenTuneStudy:
     @property
     def paragraph(self) -> str:
         """Which claims hold here, and how much choosing on test data adds."""
+        return f"{paragraph(self.claims, 'Ma et al. (2021)')} {self._caution()}"
+
+    def _caution(self) -> str:
         over = [each.arms[LOWEST].best_on_test.test - each.arms[LOWEST].best.test for each in self.outcomes]
-        extra = (
+        return (
             f"Choosing the number of heads on test data, as the paper does, adds {np.mean(over):.2f} points on "
             "average. Cross-lingual results of several languages come from the same models, so their gains are not "
             "independent."
         )
-        return f"{paragraph(self.claims, 'Ma et al. (2021)')} {extra}"
 
     def tables(self) -> tuple[StudyTable, ...]:
         """Results and controls beside those of the paper, the claims, and every model."""
@@ -274,13 +275,11 @@ class PruneThenTuneStudy:
         return (CurvePlot("Pruned, then tuned", text, self.curves(), "heads removed"),)
 
     def sections(self) -> tuple[Section, ...]:
-        """The claims, the curves and the tables."""
+        """The curves, the claims and the tables."""
         return (
-            Section(
-                "Which claims hold here", element("p", self.paragraph), claims_headline(self.claims, "Ma et al. (2021)")
-            ),
             *(plot.section(self.metric) for plot in self.plots()),
-            *(section_of(table) for table in self.tables() if table.printed),
+            *claims_sections(self.claims, "Ma et al. (2021)", self._caution()),
+            *(section_of(table) for table in self.tables() if table.printed and table.name != "claims"),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from headwise.errors import FieldError
 from headwise.report import Section, noun_of
+from headwise.report.numbers import plain, plural
 from headwise.scores import HeadScores, stability
 from headwise.scores.affinity import Shared, shared_scores, specific_to
 from headwise.scoring import ScoringPlan, ScoringRun
@@ -143,14 +144,15 @@ class StabilityStudy:
         """The agreement of the seeds, on average over languages."""
         found = self.languages.values()
         known = [each.correlation for each in found if each.correlation is not None]
-        rho = f" and a rank correlation of values of {sum(known) / len(known):.2f}" if known else ""
         jaccard = sum(each.jaccard for each in found) / len(found)
         opposed = sum(len(each.opposed) for each in found)
         noun = noun_of(self.scores)
+        over = f"mean over {plural(len(found), 'language')} and pairs of seeds"
+        rho = f" The rank correlation of their values is {plain(sum(known) / len(known), 2)}." if known else ""
         return (
-            f"{len(self.runs)} seeds agree with a Jaccard index of harmful {noun}s of {jaccard:.2f}{rho}, on average "
-            f"over {len(found)} languages and pairs of seeds; {opposed or 'no'} {noun if opposed == 1 else noun + 's'} "
-            "are harmful for one seed and helpful for another."
+            f"Of the {noun}s that one of two seeds finds harmful, {jaccard:.0%} are harmful for both ({over}).{rho} "
+            f"{plural(opposed, noun) if opposed else f'No {noun}'} {'are' if opposed > 1 else 'is'} harmful for one "
+            "seed and helpful for another."
         )
 
     def to_dict(self) -> dict[str, Any]:

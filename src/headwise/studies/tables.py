@@ -1,6 +1,7 @@
 """Tables of studies, which are printed and saved as CSV and Markdown."""
 
 import csv
+import dataclasses
 import io
 import os
 from collections.abc import Sequence
@@ -10,7 +11,12 @@ from pathlib import Path
 from headwise.errors import FieldError
 from headwise.files import write_bytes
 from headwise.report import SIGNIFICANT, Section, table_section
+from headwise.report.html import element, joined
+from headwise.report.names import language_label
+from headwise.report.numbers import with_minus
 
+#: Columns whose cells are codes of languages, which the report names.
+_OF_LANGUAGES = ("language", "target", "source", "heads of", "class", "left out")
 #: Endings of files of tables.
 TABLE_FORMATS = (".csv", ".tex")
 
@@ -94,10 +100,36 @@ def show_cell(cell: TableCell) -> str:
 
 
 def section_of(table: StudyTable) -> Section:
-    """A table as a section of the report."""
+    """A table as a section of the report, with names of languages, minus signs, and aligned marks."""
     title = f"{table.title[:1].upper()}{table.title[1:]}"
-    cells = [[show_cell(cell) for cell in row] for row in table.rows]
-    return table_section(title, table.columns, cells, table.note, _shades(table) if table.shaded else None)
+    columns = list(zip(*table.rows, strict=True))
+    marked = [any(isinstance(cell, Figure) and cell.mark for cell in cells) for cells in columns]
+    texts = [place for place, cells in enumerate(columns) if _is_text(cells)]
+    rows = [
+        [
+            language_label(cell) if isinstance(cell, str) and name in _OF_LANGUAGES else _page_cell(cell, signs)
+            for cell, name, signs in zip(row, table.columns, marked, strict=True)
+        ]
+        for row in table.rows
+    ]
+    shades = _shades(table) if table.shaded else None
+    return table_section(title, table.columns, rows, with_minus(table.note), shades, texts)
+
+
+def _is_text(cells: Sequence[TableCell]) -> bool:
+    """Whether the cells are words, not numbers."""
+    known = [cell for cell in cells if cell not in (None, "")]
+    return bool(known) and all(isinstance(cell, str) and cell[:1].isalpha() for cell in known)
+
+
+def _page_cell(cell: TableCell, signs: bool) -> str:
+    """A cell of the report; in a column with marks, all numbers leave room for one."""
+    if not isinstance(cell, Figure) or not signs:
+        return with_minus(show_cell(cell))
+    number = str(dataclasses.replace(cell, p_value=None))
+    words = {"+": "significantly better", "-": "significantly worse"}
+    mark = element("span", with_minus(cell.mark), class_="sign", title=words.get(cell.mark))
+    return joined([with_minus(number), mark])
 
 
 def _shades(table: StudyTable) -> list[list[float]]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from headwise.report import Cloud, Curve, Section
-from headwise.report.html import element
 from headwise.scores import HeadScores
 from headwise.scoring.run_folder import SCORING, load_scores
-from headwise.studies.claims import VERDICTS, Claim, claims_headline, claims_table, paragraph
+from headwise.studies.claims import VERDICTS, Claim, claims_sections, claims_table, paragraph
 from headwise.studies.plots import CloudPlot, CurvePlot, Plot
 from headwise.studies.study import check_numbers, read_figures
 from headwise.studies.tables import Figure, StudyTable, TableCell, section_of
@@ -68,11 +67,12 @@ class TunedStudy:
         return (*self.curves, *self.clouds)
 
     def sections(self) -> tuple[Section, ...]:
-        """The claims, the plots and the tables."""
+        """The curves, the claims, the clouds and the tables."""
         return (
-            Section("Which claims hold here", element("p", self.paragraph), claims_headline(self.claims, self.paper)),
-            *(each.section(self.metric) for each in self.plots()),
-            *(section_of(table) for table in (*self.results, claims_table(self.claims, self.paper)) if table.printed),
+            *(each.section(self.metric) for each in self.curves),
+            *claims_sections(self.claims, self.paper),
+            *(each.section(self.metric) for each in self.clouds),
+            *(section_of(table) for table in self.results if table.printed),
         )
 
     def to_dict(self) -> dict[str, Any]:
