@@ -11,7 +11,8 @@ needed for all sets but `commands` and `phrasebook`. `commands` needs a model th
     headwise tune e5-small --task intents --data commands --train-languages en --out runs/e5-commands --epochs 4 \
       --learning-rate 2e-4 --batch-tokens 384 --bfloat16
 
-The languages of each set are dealt to `--passes`: the first pass has some languages of every set.
+The languages of each set are dealt to groups of at most `--group` languages, which are scored together: pooled masks
+come from the other languages of the group. The first groups of all sets are done first.
 
     python -m benchmarks.best_masks [--quick] [--sets pud,xnli] [--out runs/best-masks]
 """
@@ -47,6 +48,8 @@ SETS: dict[str, tuple[str, str, str | None, str]] = {
     "treebanks": ("e5-small-pos", "pos", None, "bg,el,fa,he,nl,ur,vi"),
     "phrasebook": ("e5-small-pos", "pos", "phrasebook", "all"),
 }
+#: The largest number of languages of a set.
+MOST_LANGUAGES = 20
 #: Bounds of the groups of the reliability table.
 GROUPS = ((0.0, 0.01), (0.01, 0.05), (0.05, 0.1), (0.1, 0.2))
 
@@ -182,29 +185,32 @@ def _of_kind(rows: Sequence[Row], kind: str) -> dict[str, float]:
 
 
 def rows_of_set(name: str, turn: int, options: argparse.Namespace) -> Iterable[Row]:
-    """The rows of a set in one of the passes; those that have a file are read from it."""
+    """The rows of one group of languages of a set; those that have a file are read from it."""
     model, task, data, languages = SETS[name]
     source = data or default_folder()
     if source is None:
         raise HeadwiseError(f"{name}: set HEADWISE_DATA to the data folder, or use --sets commands,phrasebook")
     setting = load_setting(model, task, str(source))
     codes = setting.codes(options.languages or languages)
-    run, here = options.out / name, codes[turn :: options.passes]
+    groups = -(-len(codes) // options.group)
+    here = codes[turn::groups] if turn < groups else []
+    run, scores = options.out / name, options.out / name / f"scores-{turn}"
     plan = BestMaskPlan()
     if options.kinds:
         plan = replace(plan, kinds=options.kinds.split(","))
     scoring = ScoringPlan(
-        model, task, str(source), ",".join(codes), budget=options.budget, limit=options.limit, seed=options.seed,
+        model, task, str(source), ",".join(here), budget=options.budget, limit=options.limit, seed=options.seed,
         bfloat16=options.bfloat16,
     )  # fmt: skip
-    if not all((run / "rows" / f"{language}.json").exists() for language in here):
-        run_scoring(scoring, run / "scores", setting=setting)
-    for language in here:
-        file = run / "rows" / f"{language}.json"
-        if not file.exists():
-            row = judge_language(setting, run / "scores", name, language, plan, options.limit_test)
+    files = {language: run / "rows" / f"{language}.json" for language in here}
+    if not options.stored and not all(file.exists() for file in files.values()):
+        run_scoring(scoring, scores, setting=setting)
+    for language, file in files.items():
+        if not options.stored and not file.exists():
+            row = judge_language(setting, scores, name, language, plan, options.limit_test)
             write_json(file, asdict(row))
-        yield Row.load(file)
+        if file.exists():
+            yield Row.load(file)
 
 
 def parse() -> argparse.Namespace:
@@ -219,8 +225,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=3000, help="maximum number of units of a language's scores")
     parser.add_argument("--limit", type=int, default=256, help="maximum number of dev examples of a language")
     parser.add_argument("--limit-test", type=int, default=1000, help="maximum number of test examples of a language")
+    parser.add_argument("--stored", action="store_true", help="only print the rows that are stored already")
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
-    parser.add_argument("--passes", type=int, default=3, help="number of parts of the languages of each set")
+    parser.add_argument("--group", type=int, default=4, help="maximum number of languages that are scored together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="run folder (default: runs/best-masks, or runs/best-masks-quick)")
     options = parser.parse_args()
@@ -228,7 +235,7 @@ def parse() -> argparse.Namespace:
     if options.quick:
         options.sets, options.languages, options.budget = "phrasebook", "tr,zh", 900
         options.kinds = options.kinds or "likely,lowest,refined,pooled"
-        options.limit, options.limit_test, options.passes = 24, 24, 1
+        options.limit, options.limit_test = 24, 24
     if unknown := [name for name in options.sets.split(",") if name not in SETS]:
         parser.error(f"--sets: {unknown[0]} does not exist, choose from {', '.join(SETS)}")
     return options
@@ -237,7 +244,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     rows: list[Row] = []
-    for turn, name in product(range(options.passes), options.sets.split(",")):
+    turns = range(-(-MOST_LANGUAGES // options.group))
+    for turn, name in product(turns, options.sets.split(",")):
         for row in rows_of_set(name, turn, options):
             rows.append(row)
             gains = ", ".join(f"{kind} {each.gain:+.2f}" for kind, each in row.gains.items())

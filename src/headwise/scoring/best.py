@@ -54,7 +54,7 @@ class BestMaskPlan:
     risk: float = 0.2
     units: float = 6_000
     refine: RefinementPlan = field(default_factory=lambda: RefinementPlan(rounds=6, examples=256, cross_fit=True))
-    soft: Soft = field(default_factory=lambda: Soft(epochs=4, patience=2))
+    soft: Soft = field(default_factory=lambda: Soft(batch=8, epochs=3, patience=2))
 
     def __post_init__(self) -> None:
         given: Any = self.kinds
