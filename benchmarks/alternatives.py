@@ -131,7 +131,7 @@ class Bench:
         made = self.make(language, kind)
         judge = Judge(cast(Metric, self.test(language)[0].metric), 10_000)
         measured = {}
-        for code in dict.fromkeys([language, *self.languages]):
+        for code in dict.fromkeys([language, *self.languages, *filter(None, self.options.others.split(","))]):
             judging, base = self.test(code)
             changed = judging.changed(model=made.model, heads=find_heads(made.model))
             measured[code] = base, changed.measure([made.mask]).statistics[0]
@@ -263,6 +263,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="Turkish of the phrasebook, few examples: under 2 minutes")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--languages", default="", help="codes separated by commas (default: six of each task)")
+    parser.add_argument("--others", default="", help="further languages in which every alternative is measured")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--budget", type=float, default=6000, help="maximum number of units of a language's scores")
     parser.add_argument("--epochs", type=int, default=6, help="maximum number of epochs of tuning and gates")
