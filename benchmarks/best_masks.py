@@ -27,11 +27,14 @@ from pathlib import Path
 from statistics import mean
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwise import HeadMask, HeadwiseError
 from headwise.data.folders import default_folder
 from headwise.engine import EngineSettings
 from headwise.engine.evaluation import MaskJudge
-from headwise.files import write_json
+from headwise.files import hash_json, write_json
 from headwise.scoring import BestMaskPlan, ScoringPlan, Setting, best_of_run, load_setting, run_scoring
 from headwise.scoring.best_run import masks_of_run
 from headwise.scoring.plan import plan_of
@@ -117,9 +120,8 @@ def judge_language(setting: Setting, run: Path, name: str, language: str, plan: 
     judging = MaskJudge(setting.model, setting.heads, setting.task, examples, setting.tokenizer, language)
     judging = judging.changed(settings=EngineSettings(bfloat16=plan_of(run).bfloat16))
     full = HeadMask.full(setting.heads)
-    different: dict[tuple[float, ...], AnyMask] = {_gates(mask): mask for mask in (full, *masks.values())}
-    found = dict(zip(different, judging.measure(list(different.values())).statistics, strict=True))
-    base, measured = found[_gates(full)], {kind: found[_gates(mask)] for kind, mask in masks.items()}
+    found = _measured(judging, (full, *masks.values()), run.parent / "judged" / language)
+    base, measured = found[_about(full)], {kind: found[_about(mask)] for kind, mask in masks.items()}
     judge, gains, ahead = Judge(cast(Metric, judging.metric), 10_000), {}, {}
     for kind, each in measured.items():
         test, other = judge.compare(base, each), judge.compare(each, measured["best"])
@@ -130,8 +132,23 @@ def judge_language(setting: Setting, run: Path, name: str, language: str, plan: 
     return Row(name, language, judge.value(base), best.chosen, stated, best.units, minutes, gains, ahead)
 
 
-def _gates(mask: AnyMask) -> tuple[float, ...]:
-    return tuple(map(float, mask.gates if isinstance(mask, SoftMask) else mask.on))
+def _measured(judging: MaskJudge, masks: Iterable[AnyMask], folder: Path) -> dict[str, NDArray[np.float64]]:
+    """The statistics of test examples under different masks, which are kept in a folder."""
+    different = {_about(mask): mask for mask in masks}
+    files = {about: folder / f"{about}-{len(judging.examples)}.npy" for about in different}
+    missing = [about for about, file in files.items() if not file.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if missing:
+        for about, each in zip(
+            missing, judging.measure([different[about] for about in missing]).statistics, strict=True
+        ):
+            np.save(files[about], each)
+    return {about: np.load(file) for about, file in files.items()}
+
+
+def _about(mask: AnyMask) -> str:
+    """A hash of the gates of a mask."""
+    return hash_json(list(map(float, mask.gates if isinstance(mask, SoftMask) else mask.on)))
 
 
 def reliability(rows: Sequence[Row]) -> list[dict[str, float]]:
