@@ -242,6 +242,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=3000, help="maximum number of units of a language's scores")
     parser.add_argument("--limit", type=int, default=256, help="maximum number of dev examples of a language")
     parser.add_argument("--limit-test", type=int, default=1000, help="maximum number of test examples of a language")
+    parser.add_argument("--turns", type=int, default=MOST_LANGUAGES, help="number of groups of each set (default: all)")
     parser.add_argument("--stored", action="store_true", help="only print the rows that are stored already")
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--group", type=int, default=4, help="maximum number of languages that are scored together")
@@ -261,7 +262,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     rows: list[Row] = []
-    turns = range(-(-MOST_LANGUAGES // options.group))
+    turns = range(min(options.turns, -(-MOST_LANGUAGES // options.group)))
     for turn, name in product(turns, options.sets.split(",")):
         for row in rows_of_set(name, turn, options):
             rows.append(row)

@@ -6,7 +6,7 @@ kinds of masks are `likely` and `lowest`; for `agreement`, the answers of the mo
 masks are trained on. The last line has the mean gain of each game and kind, and its share of the mean gain with labels.
 
 Results are stored in `--out`, so the same command resumes after an interruption. The data folder (HEADWISE_DATA) is
-needed.
+needed, except with `--quick`, which follows `benchmarks.best_masks --quick`.
 
     python -m benchmarks.label_free [--quick] [--sets pud,massive,xnli] [--languages zh,tr] [--labelled runs/best-masks]
 """
@@ -36,8 +36,6 @@ from headwise.tasks.metrics import Metric
 #: Games without labels of the language.
 AGREEMENT = "agreement(en)"
 GAMES = (AGREEMENT, "top-probability", "negative-entropy")
-#: Kinds of masks that rows of `benchmarks.best_masks` have too.
-KINDS = ("likely", "lowest", "soft")
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,10 @@ def _with_options(plan: ScoringPlan, soft: Soft) -> ScoringPlan:
 
 def rows_of_set(name: str, options: argparse.Namespace) -> Iterable[Row]:
     """The rows of a set; those that have a file are read from it."""
-    source = default_folder()
+    model, task, data, _ = SETS[name]
+    source = data or default_folder()
     if source is None:
-        raise HeadwiseError("set HEADWISE_DATA to the data folder")
-    model, task, _, _ = SETS[name]
+        raise HeadwiseError("set HEADWISE_DATA to the data folder, or use --quick")
     setting, codes = load_setting(model, task, str(source)), options.languages.split(",")
     for game in options.games.split(","):
         out = options.out / name / game.partition("(")[0]
@@ -136,7 +134,7 @@ def rows_of_set(name: str, options: argparse.Namespace) -> Iterable[Row]:
 def _judged(
     setting: Setting, labelled: Labelled, masks: dict[str, AnyMask], game: str, options: argparse.Namespace
 ) -> Row:
-    language = labelled.language
+    language, masks = labelled.language, {kind: mask for kind, mask in masks.items() if kind in labelled.gains}
     examples = setting.examples([language], "test", options.limit_test).examples[language]
     settings = EngineSettings(bfloat16=options.bfloat16)
     judging = MaskJudge(
@@ -152,7 +150,7 @@ def _judged(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="Turkish of one set, few units and examples")
+    parser.add_argument("--quick", action="store_true", help="the phrasebook, few units and examples")
     parser.add_argument("--sets", default="pud,massive,xnli")
     parser.add_argument("--languages", default="zh,tr,hi", help="codes separated by commas")
     parser.add_argument("--games", default=",".join(GAMES))
@@ -167,7 +165,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/label-free"))
     options = parser.parse_args()
     if options.quick:
-        options.sets, options.languages, options.out = "massive", "tr", options.out / "quick"
+        options.sets, options.languages, options.out = "phrasebook", "tr,zh", options.out / "quick"
+        options.labelled, options.games = Path("runs/best-masks-quick"), f"{AGREEMENT},top-probability"
         options.budget, options.limit, options.limit_test = 500, 24, 24
     rows: list[Row] = []
     for name in options.sets.split(","):
