@@ -45,7 +45,7 @@ demo: install  ## the main job
 	$(VENV)/bin/headwise demo
 
 bench: install  ## every benchmark, quickly
-	for name in shrink_speed language_masks tuning_speed engine flips coverage shapley study robustness scorers soft_masks l0_path mean_ablation repair roles tuning_grid scheduler best_masks alternatives language_models; do $(VENV)/bin/python -m benchmarks.$$name --quick || exit 1; done
+	for name in shrink_speed language_masks tuning_speed engine flips coverage shapley study robustness scorers soft_masks l0_path mean_ablation repair roles tuning_grid scheduler best_masks label_free alternatives language_models; do $(VENV)/bin/python -m benchmarks.$$name --quick || exit 1; done
 
 defaults: install  ## make the tuned adapters again: needs the data folder, takes about an hour
 	$(VENV)/bin/python -m recipes.defaults

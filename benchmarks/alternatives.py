@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from headwise import HeadMask, HeadwiseError, find_heads
 from headwise.data.folders import default_folder
+from headwise.engine import EngineSettings
 from headwise.engine.evaluation import MaskJudge
 from headwise.files import write_json
 from headwise.methods.soft import Soft, soft_mask, split_examples
@@ -118,7 +119,10 @@ class Bench:
         if language not in self._judges:
             setting = self.setting
             examples = setting.examples([language], "test", self.options.limit_test).examples[language]
-            judge = MaskJudge(setting.model, setting.heads, setting.task, examples, setting.tokenizer, language)
+            judge = MaskJudge(
+                setting.model, setting.heads, setting.task, examples, setting.tokenizer, language,
+                settings=EngineSettings(bfloat16=self.options.bfloat16),
+            )  # fmt: skip
             self._judges[language] = judge, judge.measure([HeadMask.full(setting.heads)]).statistics[0]
         return self._judges[language]
 
@@ -127,7 +131,7 @@ class Bench:
         made = self.make(language, kind)
         judge = Judge(cast(Metric, self.test(language)[0].metric), 10_000)
         measured = {}
-        for code in dict.fromkeys([language, *self.languages]):
+        for code in dict.fromkeys([language, *self.languages, *filter(None, self.options.others.split(","))]):
             judging, base = self.test(code)
             changed = judging.changed(model=made.model, heads=find_heads(made.model))
             measured[code] = base, changed.measure([made.mask]).statistics[0]
@@ -174,7 +178,7 @@ class Bench:
         train, held_out = ([dev[each] for each in part] for part in parts)
         settings = TuningSettings(
             epochs=options.epochs, learning_rate=options.rate, patience=2, seed=options.seed,
-            batch_tokens=options.batch_tokens, biases_only=kind == "biases",
+            batch_tokens=options.batch_tokens, biases_only=kind == "biases", bfloat16=options.bfloat16,
             lora_rank=BOTH_RANK if kind == BOTH else RANKS.get(kind, 0),
         )  # fmt: skip
         model = copy.deepcopy(setting.model) if model is None else model
@@ -189,7 +193,7 @@ class Bench:
         setting, options = self.setting, self.options
         return ScoringPlan(
             setting.name, setting.task.name, setting.dataset.source, method=method, budget=options.budget,
-            limit=options.limit, seed=options.seed, **changes,
+            limit=options.limit, seed=options.seed, bfloat16=options.bfloat16, **changes,
         )  # fmt: skip
 
     def _gates(self, language: str) -> Made:
@@ -259,6 +263,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="Turkish of the phrasebook, few examples: under 2 minutes")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--languages", default="", help="codes separated by commas (default: six of each task)")
+    parser.add_argument("--others", default="", help="further languages in which every alternative is measured")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--budget", type=float, default=6000, help="maximum number of units of a language's scores")
     parser.add_argument("--epochs", type=int, default=6, help="maximum number of epochs of tuning and gates")
@@ -266,6 +271,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch-tokens", type=int, default=512, help="number of tokens in a batch of tuning")
     parser.add_argument("--limit", type=int, default=DEV_EXAMPLES, help="maximum number of dev examples of a language")
     parser.add_argument("--limit-test", type=int, help="maximum number of test examples of a language")
+    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="run folder (default: runs/alternatives, or runs/alternatives-quick)")
     parser.set_defaults(rounds=12)

@@ -191,7 +191,7 @@ def best_mask(scores: ScoresByLanguage, language: str, *, progress: Advance | bo
         scores: The result of `score` with the method `stars`. With a run folder, measurements are kept in it.
         language: The language.
         progress: Show progress; or a function that is called with steps done, all steps and a status.
-        options: Fields of `BestMaskPlan`, such as `kinds=("likely", "refined")`, `folds=4` or `risk=0.2`.
+        options: Fields of `BestMaskPlan`, such as `kinds=("likely", "refined")`, `units=3_000` or `risk=0.1`.
 
     Returns:
         What was chosen, the mask, the expected gain with its interval, the chance of a loss, and the cost in units.

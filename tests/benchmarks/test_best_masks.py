@@ -4,7 +4,8 @@ from benchmarks.best_masks import Gain, Row, reliability, summary
 
 
 def row(language: str, chosen: str, loss: float, best: Gain, likely: Gain) -> Row:
-    return Row("pud", language, 70.0, chosen, (1.0, -1.0, 3.0, loss), 9.0, {"best": best, "likely": likely})
+    ahead = {"likely": (best.gain - likely.gain, 0.01)}
+    return Row("pud", language, 70.0, chosen, (1.0, -1.0, 3.0, loss), 9.0, 0.5, {"best": best, "likely": likely}, ahead)
 
 
 ROWS = [
@@ -20,9 +21,10 @@ def test_the_summary_counts_languages_and_chosen_kinds() -> None:
     assert found["pud"] == found["all"]
     assert found["all"] == {
         "best": {"gain": 1.375, "better": 2, "worse": 0, "of": 4},
-        "likely": {"gain": 0.325, "better": 1, "worse": 1, "of": 4},
+        "likely": {"gain": 0.325, "better": 1, "worse": 1, "of": 4, "best_better": 2, "best_worse": 1},
     }
     assert found["chosen"] == {"likely": 1, "none": 1, "refined": 2}
+    assert (found["units"], found["minutes"]) == (9, 0.5)
     assert found["inside_interval"] == round(2 / 3, 3)  # 4 points are above the interval of Hindi
 
 

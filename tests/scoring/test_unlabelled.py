@@ -77,6 +77,14 @@ def test_values_are_those_of_a_plain_loop(world: tuple[Any, ...], masks: Array) 
         np.testing.assert_allclose(measured(problem, masks), values, atol=1e-5)
 
 
+def test_answers_in_the_source_language_are_found_in_bfloat16(world: tuple[Any, ...]) -> None:
+    model, tokenizer, _, _, folder = world
+    setting = make_setting(model, tokenizer, hw.open_dataset(folder, task="intents"), "intents")
+    plans = [ScoringPlan("tiny", "intents", "data", "sw", game="agreement", bfloat16=each) for each in (False, True)]
+    exact, rough = ([each.gold for each in make_problems(plan, setting)[0]["sw"].examples.encoded] for plan in plans)
+    assert np.mean([a == b for a, b in zip(exact, rough, strict=True)]) > 0.8
+
+
 def test_labels_of_the_target_are_never_read(world: tuple[Any, ...], masks: Array) -> None:
     model, tokenizer, source, target, folder = world
     draw = np.random.default_rng(4)

@@ -53,7 +53,7 @@ def test_intervals_and_chances_of_a_loss_hold_in_simulated_games(dropping: bool)
     found = [simulate(spread, dropping) for spread in (1.0, 2.6, 6.0)]
     for truth, gain, low, high, _ in found:
         assert np.mean((low <= truth) & (truth <= high)) >= 0.95
-        assert np.mean(gain) < np.mean(truth) + 1.0
+        assert np.mean(gain) < np.mean(truth) + 1.3  # half a standard error
     truth, gain, _, _, stated = np.concatenate(found, axis=1)
     assert -1 < np.mean(gain - truth) < 0.3  # no optimism; large gains are drawn towards zero more than needed
     for few, many in ((0, 0.05), (0.05, 0.2)):  # the reliability of the stated chances
@@ -71,12 +71,50 @@ def test_few_games_without_any_gain_get_a_system(dropping: bool) -> None:
     assert {(each.gain, each.chance_of_loss) for each in found if each.chosen is None} == {(0.0, 0.0)}
 
 
+def unequal_game(draw: np.random.Generator, size: float, alike: float) -> Array | None:
+    """Systems that change 1% to 30% of the answers; the size of true gains grows with the square root of this share.
+
+    Returns:
+        The true gain of the chosen system, the expected one, the ends of its interval and the chance of a loss.
+    """
+    share, right = np.array([0.01, 0.03, 0.05, 0.08, 0.05, 0.3]), draw.random(EXAMPLES) < 0.6
+    common, own = draw.normal(), draw.normal(size=len(share))
+    truth = size * (np.sqrt(alike) * common + np.sqrt(1 - alike) * own) * np.sqrt(share / 0.3)
+    truth = np.clip(truth, -95 * share, 95 * share)
+    changed = draw.random((len(share), EXAMPLES)) < share[:, None]
+    better = draw.random(changed.shape) < (0.5 + truth / 200 / share)[:, None]
+    base, *systems = (
+        np.stack([answers, np.ones(EXAMPLES)], 1)
+        for answers in (right, *(right + np.where(changed, np.where(better, 1.0, -1.0), 0.0)))
+    )
+    each = select_system(base, drop(base, systems), accuracy)
+    return (
+        None
+        if each.chosen is None
+        else np.array([truth[each.chosen], each.gain, each.low, each.high, each.chance_of_loss])
+    )
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.8])
+def test_statements_hold_for_systems_that_change_few_or_many_answers(alike: float) -> None:
+    draw, found = np.random.default_rng(6), []
+    for size in (1.0, 3.0, 6.0):
+        found += [each for each in (unequal_game(draw, size, alike) for _ in range(200)) if each is not None]
+    truth, gain, low, high, stated = np.array(found).T
+    assert len(found) > 100
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.95
+    assert np.mean(gain - truth) < 0.3
+    for few, many in ((0, 0.05), (0.05, 0.2)):
+        chosen = (stated > few) & (stated <= many)
+        assert np.mean(truth[chosen] < 0) < np.mean(stated[chosen]) + 0.05
+
+
 def test_the_posterior_agrees_with_draws_from_the_prior() -> None:
     """Draws of the size, of true gains and of measured ones; those near the measured gains have the same mean."""
     draw, n = np.random.default_rng(2), 2_000_000
     size = np.abs(0.5 * draw.standard_cauchy(n)).clip(0.05, 30)
     common, own = draw.normal(size=n), draw.normal(size=(2, n))
-    truth = size * (np.sqrt(0.8) * common + np.sqrt(0.2) * own)
+    truth = size * (np.sqrt(0.4) * common + np.sqrt(0.6) * own)  # errors are independent
     measured, aim = truth + draw.normal(size=(2, n)), np.array([1.5, 0.5])
     near = (np.abs(measured - aim[:, None]) < 0.15).all(0)
     expected, error, loss = true_gains(aim, np.eye(2))
@@ -116,7 +154,7 @@ def test_statements_hold_for_the_mask_of_all_examples_after_cross_fitting() -> N
     truth, gain, low, high, stated = np.array(found).T
     assert len(found) > 60
     assert np.mean((low <= truth) & (truth <= high)) >= 0.95
-    assert np.mean(gain) < np.mean(truth) + 0.05  # the prior does not hold in this game, so there is some optimism
+    assert np.mean(gain) < np.mean(truth) + 0.08  # the prior does not hold in this game, so there is some optimism
     assert np.mean(truth < 0) < np.mean(stated) + 0.03
 
 

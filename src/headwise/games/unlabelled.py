@@ -76,7 +76,8 @@ class AnswerGame(MeanGame):
 
     def measure(self, answers: Answers) -> Tensor:
         """The answers of each row, (rows, statistics)."""
-        found = answers.logits.new_full((len(answers.counts), self.statistics), -1.0)
+        # In float32, whatever the logits are in: bfloat16 is exact up to 256 only.
+        found = torch.full((len(answers.counts), self.statistics), -1.0, device=answers.logits.device)
         found[answers.rows, answers.places] = answers.best.to(found)
         return found
 

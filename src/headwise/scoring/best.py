@@ -5,7 +5,8 @@ measured on the examples of the fold. So each example is measured under masks th
 a kind is the difference from the whole model over all examples. The best kind is then made from all examples.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from headwise.engine.evaluation import MaskJudge
 from headwise.errors import FieldError, require_whole
+from headwise.files import hash_json
 from headwise.masks import HeadMask
 from headwise.methods import Budget, Problem, run_method
 from headwise.methods.soft import Soft, soft_mask
@@ -26,6 +28,9 @@ from headwise.soft_masks import AnyMask, SoftMask
 from headwise.stats.selection import left_behind, select_system
 from headwise.support.progress import Advance
 
+#: Maximum probability of a loss of a kind that is clearly better than no mask.
+_CLEAR = 0.01
+
 
 @dataclass(frozen=True)
 class BestMaskPlan:
@@ -35,16 +40,21 @@ class BestMaskPlan:
         kinds: The kinds of masks to compare with no mask. The first ones win ties.
         folds: Number of folds.
         risk: A mask is chosen only if the probability that it is a loss is at most this.
+        units: Maximum number of units for the scores of all folds together, and for the training of each soft mask. The
+            budget of the run is a maximum too.
         refine: Settings of the refined masks. Steps are chosen on one half of the examples and must hold on the other.
+        soft: Settings of the soft masks.
 
     Raises:
         HeadwiseError: A kind does not exist, or a number is not valid.
     """
 
     kinds: tuple[Kind, ...] = get_args(Kind)
-    folds: int = 4
+    folds: int = 2
     risk: float = 0.2
-    refine: RefinementPlan = field(default_factory=lambda: RefinementPlan(cross_fit=True))
+    units: float = 6_000
+    refine: RefinementPlan = field(default_factory=lambda: RefinementPlan(rounds=6, examples=256, cross_fit=True))
+    soft: Soft = field(default_factory=lambda: Soft(batch=8, epochs=3, patience=2))
 
     def __post_init__(self) -> None:
         given: Any = self.kinds
@@ -56,6 +66,8 @@ class BestMaskPlan:
         require_whole("folds", self.folds, 2)
         if not 0 < self.risk < 1:
             raise FieldError("risk", f"must be between 0 and 1, not {self.risk}")
+        if not self.units > 0:
+            raise FieldError("units", f"must be above 0, not {self.units}")
 
 
 def compare_masks(
@@ -74,10 +86,10 @@ def compare_masks(
             were scored, or the budget does not cover a round for each fold.
     """
     how = plan or BestMaskPlan()
-    folds = Folds(scored, judge, how.folds)
-    makers = _Makers(folds, how)
+    makers = _Makers(scored, judge, how)
+    folds = makers.folds
     kinds = [kind for kind in how.kinds if makers.offers(kind)]
-    measured = _measure(folds, makers, kinds, progress)
+    measured = _measure(folds, makers, kinds, how.risk, progress)
     found = select_system(measured["none"], [measured[kind] for kind in kinds], metric_value(judge), how.risk)
     chosen = None if found.chosen is None else kinds[found.chosen]
     mask = folds.full if chosen is None else makers.mask(chosen, None)
@@ -94,7 +106,7 @@ def compare_masks(
             Candidate(kind, gain, len(measured[kind]) < len(measured["none"]))
             for kind, gain in zip(kinds, found.gains, strict=True)
         ),
-        examples=len(judge.examples),
+        examples=len(measured["none"]),
         units=folds.units,
     )
 
@@ -111,49 +123,63 @@ def make_masks(scored: Scored, judge: MaskJudge, plan: BestMaskPlan | None = Non
         HeadwiseError: See `compare_masks`.
     """
     how = plan or BestMaskPlan()
-    makers = _Makers(Folds(scored, judge, how.folds), how)
+    makers = _Makers(scored, judge, how)
     return {kind: makers.mask(kind, None) for kind in how.kinds if makers.offers(kind)}
 
 
-def _measure(folds: Folds, makers: "_Makers", kinds: list[Kind], progress: Advance | None) -> dict[str, Array]:
-    """The statistics of all examples without a mask and under each kind, in the order of the folds.
+def _measure(
+    folds: Folds, makers: "_Makers", kinds: Sequence[Kind], risk: float, progress: Advance | None
+) -> dict[str, Array]:
+    """The statistics of examples without a mask and under each kind, in the order of the folds.
 
-    Kinds that are far behind after half of the folds are not measured on the others.
+    Kinds that are far behind after half of the folds are not measured on the others. If no kind is left, or only one
+    that is clearly better than no mask, the other folds are not needed.
     """
-    steps, done, half = folds.count * (2 + len(kinds)), 0, (folds.count + 1) // 2
-    value = metric_value(folds.judge)
-
-    def advance(status: str) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, steps, f"{folds.language}: {status}")
-
-    for fold in range(folds.count):
-        folds.score(fold)
-        advance(f"scored fold {fold + 1} of {folds.count}")
-    left = list(kinds)
+    left, half, value = list(kinds), (folds.count + 1) // 2, metric_value(folds.judge)
+    shown = _Shown(folds, len(kinds), progress)
     measured: dict[str, list[Array]] = {name: [] for name in ("none", *kinds)}
     for fold in range(folds.count):
+        for other in folds.without(fold):
+            if folds.score(other):
+                shown.advance(f"scored fold {other + 1}")
         measured["none"].append(folds.measure(folds.full, [fold]))
-        advance(f"measured fold {fold + 1} of {folds.count}")
+        shown.advance(f"measured fold {fold + 1}")
         for kind in left:
             measured[kind].append(folds.measure(makers.mask(kind, fold), [fold]))
-            advance(f"{kind} without fold {fold + 1} of {folds.count}")
+            shown.advance(f"{kind} without fold {fold + 1}")
         if fold + 1 == half < folds.count:
             base, *systems = (np.concatenate(measured[name]) for name in ("none", *left))
             behind = left_behind(base, systems, value)
-            steps -= sum(behind) * (folds.count - half)
+            shown.steps -= sum(behind) * (folds.count - half)
             left = [kind for kind, far in zip(left, behind, strict=True) if not far]
+            found = select_system(base, systems, value, risk)
+            clear = found.chosen is not None and not behind[found.chosen] and found.chance_of_loss <= _CLEAR
+            if not left or (len(left) == 1 and clear):
+                break
     return {name: np.concatenate(each) for name, each in measured.items()}
+
+
+class _Shown:
+    """The progress of a comparison."""
+
+    def __init__(self, folds: Folds, kinds: int, progress: Advance | None) -> None:
+        self.folds, self.progress = folds, progress
+        self.done, self.steps = 0, folds.count * (2 + kinds)
+
+    def advance(self, status: str) -> None:
+        """Report that a step is done."""
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.steps, f"{self.folds.language}: {status} of {self.folds.count}")
 
 
 class _Makers:
     """Makes masks of every kind from the examples outside a fold, or from all examples."""
 
-    def __init__(self, folds: Folds, plan: BestMaskPlan) -> None:
-        self.folds, self.plan, self.scored = folds, plan, folds.scored
-        self.seed, self.journal = folds.seed, folds.scored.journal
+    def __init__(self, scored: Scored, judge: MaskJudge, plan: BestMaskPlan) -> None:
+        self.plan, self.scored, self.budget = plan, scored, min(plan.units, scored.plan.budget)
+        self.folds = Folds(scored, judge, plan.folds, self.budget / plan.folds)
+        self.seed, self.journal = self.folds.seed, scored.journal
 
     def offers(self, kind: Kind) -> bool:
         """Whether a kind can be made: it may need other languages, shrunk values, or players that can be scaled."""
@@ -189,10 +215,10 @@ class _Makers:
         return self.folds.whole if fold is None else self.folds.problem(self.folds.without(fold))
 
     def _soft(self, fold: int | None) -> SoftMask:
-        """The soft mask, trained with at most the budget of the run."""
-        stream = f"best {self.folds.language} soft {'all' if fold is None else fold} of {self.plan.folds}"
-        budget = Budget(self.scored.plan.budget)
-        found = run_method(Soft(), self._problem(fold), budget, self.seed, self.journal, stream)
+        """The soft mask, trained with at most the budget of the run and the units of the plan."""
+        part = "all" if fold is None else f"{fold} of {self.plan.folds}"
+        stream = f"best {self.folds.language} soft {part} {hash_json(asdict(self.plan.soft))}"
+        found = run_method(self.plan.soft, self._problem(fold), Budget(self.budget), self.seed, self.journal, stream)
         self.folds.units += found.units
         return soft_mask(found.scores)
 

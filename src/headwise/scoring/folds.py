@@ -79,32 +79,37 @@ class Folds:
         scored: The scoring run.
         judge: Measures the model under masks on the examples of the language.
         count: Number of folds.
+        budget: Maximum number of units for the scores of each fold.
 
     Raises:
         HeadwiseError: The run has another method than `stars`, there are too few examples, or they have changed since
             they were scored.
     """
 
-    def __init__(self, scored: Scored, judge: MaskJudge, count: int) -> None:
+    def __init__(self, scored: Scored, judge: MaskJudge, count: int, budget: float) -> None:
         self.scored, self.judge, self.count, self.language = scored, judge, count, judge.language
         _check(scored, judge, count)
         self.whole, self.seed = scored.problems[self.language], scored.plan.seed
         self.numbers = fold_numbers(len(judge.examples), count, self.seed)
         self.full: HeadMask = scored.scores[self.language].without(())
-        self.units = 0.0
+        self.units, self.budget = 0.0, budget
+        self._scored: set[int] = set()
         self._counted: set[str] = set()
 
-    def score(self, fold: int) -> None:
-        """Score the players on the examples of a fold, with an equal share of the budget of the run."""
-        budget = Budget(self.scored.plan.budget / (self.count - 1))
+    def score(self, fold: int) -> bool:
+        """Score the players on the examples of a fold; returns whether the fold was not scored yet in this call."""
+        if fold in self._scored:
+            return False
         stream, journal = self._stream(fold), self.scored.journal
-        found = run_method(self.scored.method, self.problem([fold]), budget, self.seed, journal, stream)
+        found = run_method(self.scored.method, self.problem([fold]), Budget(self.budget), self.seed, journal, stream)
         if not found.units:
             raise FieldError(
                 "budget",
-                f"{self.scored.plan.budget:g} units do not cover a round for each of {self.count} folds: raise it",
+                f"{self.budget:g} units do not cover a round for a fold: raise it",
             )
         self.units += found.units
+        self._scored.add(fold)
+        return True
 
     def scores(self, folds: Sequence[int]) -> HeadScores:
         """The scores of some folds, which were scored before: their rounds together."""

@@ -103,7 +103,8 @@ def find_safe_mask(
         HeadwiseError: There are fewer than two languages, the margin or the confidence is not valid, or see `Folds`.
     """
     _check(scored, judges, margin, confidence)
-    folds = {language: Folds(scored, judge, _FOLDS) for language, judge in judges.items()}
+    budget = scored.plan.budget / (_FOLDS - 1)
+    folds = {language: Folds(scored, judge, _FOLDS, budget) for language, judge in judges.items()}
     half = _FOLDS // 2
     choosing, testing = list(range(half)), list(range(half, _FOLDS))
     steps, done = len(folds) * half + _STEPS, 0

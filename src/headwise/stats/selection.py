@@ -10,9 +10,9 @@ from headwise.errors import HeadwiseError
 from headwise.stats.changes import example_gains
 from headwise.stats.streams import Array
 
-#: Scale of the half-Cauchy prior of the size of true gains, in standard errors.
+#: Scale of the half-Cauchy prior of the size τ of true gains, in standard errors.
 _SCALE = 0.5
-#: Correlation of the true gains of two systems in the prior.
+#: Correlation of the true gains of two systems in one half of the prior; in the other half, that of their errors.
 _ALIKE = 0.8
 #: Sizes of true gains in standard errors, over which the prior is averaged.
 _SIZES = np.geomspace(0.05, 30, 16)
@@ -115,9 +115,10 @@ def select_system(
 def true_gains(gains: Array, covariance: Array) -> tuple[Array, Array, Array]:
     """The true gains given measured ones: expectation, standard deviation, and probability of a loss, (systems,) each.
 
-    The measured gains are normal around the true ones. The true gains are normal around zero with the standard
-    deviation τ and the correlation 0.8, because all systems change much of the same. τ has a half-Cauchy prior with
-    half the mean standard error as its scale, and is averaged over.
+    The measured gains are normal around the true ones. The true gains are normal around zero. Their standard deviation
+    is τ standard errors of the system: a system that changes few answers can neither gain nor lose much. Their
+    correlation is the mean of 0.8 and of the correlation of the errors, which is high for systems that change the same
+    answers. τ has a half-Cauchy prior with the scale 0.5, and is averaged over.
 
     Args:
         gains: The measured gains, (systems,).
@@ -130,13 +131,14 @@ def true_gains(gains: Array, covariance: Array) -> tuple[Array, Array, Array]:
     """
     from scipy.special import ndtr
 
-    k, error = len(gains), float(np.sqrt(np.diag(covariance)).mean())
-    alike = _ALIKE * np.ones((k, k)) + (1 - _ALIKE) * np.eye(k)
-    prior = (error * _SIZES[:, None, None]) ** 2 * alike  # (sizes, systems, systems)
+    errors = np.sqrt(np.diag(covariance))
+    each = np.outer(errors, errors)
+    common = _ALIKE * each + (1 - _ALIKE) * np.diag(errors**2)
+    prior = _SIZES[:, None, None] ** 2 * (common + covariance) / 2  # (sizes, systems, systems)
     total = prior + covariance
     inverse = np.linalg.inv(total)
     means = np.einsum("sij,sjk,k->si", prior, inverse, gains)
-    variances = np.einsum("sii->si", prior - prior @ inverse @ prior).clip(1e-12 * error**2)
+    variances = np.einsum("sii->si", prior - prior @ inverse @ prior).clip(1e-12 * errors**2)
     fit = np.linalg.slogdet(total)[1] + np.einsum("i,sij,j->s", gains, inverse, gains)
     # On a grid of equal ratios, the weight of a size is its density times the size.
     logs = np.log(_SIZES / (_SCALE**2 + _SIZES**2)) - 0.5 * fit
