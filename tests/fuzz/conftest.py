@@ -3,7 +3,7 @@ import pytest
 
 @pytest.fixture
 def fuzz_seconds(request: pytest.FixtureRequest) -> float:
-    """Seconds for each reader."""
+    """Seconds of computing time for each reader."""
     return float(request.config.getoption("--fuzz-seconds"))
 
 

@@ -25,7 +25,7 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
     Args:
         read: The reader.
         files: What it is given.
-        seconds: Time to spend; at least one batch is read.
+        seconds: Computing time to spend; at least one batch is read.
         start: Seed of the first batch.
     """
     count, began, computed = 0, time.monotonic(), time.process_time()
@@ -42,7 +42,7 @@ def fuzz(read: Callable[[Any], object], files: st.SearchStrategy[Any], seconds: 
         assert "\n" not in message, "a message is one line"
 
     number = start * 1_000_000
-    while number == start * 1_000_000 or time.monotonic() < began + seconds:
+    while number == start * 1_000_000 or time.process_time() < computed + seconds:
         options = settings(
             max_examples=BATCH,
             deadline=None,

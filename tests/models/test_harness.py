@@ -122,6 +122,12 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}_sw.yaml" for name in TASKS}
 
 
+@pytest.fixture(autouse=True)
+def _no_description_of_this_computer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness starts a dozen programs per evaluation to describe the computer in its results."""
+    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
+
+
 def by_harness(model: Any, task: Path, **arguments: Any) -> dict[str, float]:
     """The metrics of lm-evaluation-harness, by its own evaluator."""
     manager = lm_eval.tasks.TaskManager(include_defaults=False)
