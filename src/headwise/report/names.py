@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from markupsafe import Markup
 
@@ -46,8 +46,8 @@ def short_name(name: str) -> str:
         >>> short_name("/home/me/models/tagger"), short_name("org/tagger")
         ('tagger', 'org/tagger')
     """
-    path = Path(name).expanduser()
-    return path.resolve().name or name if path.is_absolute() or name.startswith(".") else name
+    path = PurePath(name)
+    return path.name or name if path.is_absolute() or name.startswith((".", "~")) else name
 
 
 def short_list(players: Sequence[str]) -> str:

@@ -98,12 +98,19 @@ def report_of(
 def _facts(config: Mapping[str, Any], data: str) -> tuple[str, ...]:
     """The kind of the run, its data and its languages."""
     kind = f"{config['study']} study" if "study" in config else "scoring run"
-    found = config.get("languages") or ()
-    codes = [code.strip() for code in found.split(",")] if isinstance(found, str) else list(map(str, found))
-    languages = ", ".join(map(name_of, codes)) if len(codes) <= MOST_NAMES else f"{len(codes)} languages"
     name = short_name(data)
     source = f"data: {data}" if name == data else f"data {'file' if Path(name).suffix else 'folder'}: {name}"
-    return tuple(filter(None, (f"{kind[0].upper()}{kind[1:]}", source, languages)))
+    return tuple(filter(None, (f"{kind[0].upper()}{kind[1:]}", source, _languages(config.get("languages")))))
+
+
+def _languages(found: object) -> str:
+    """The names of the languages of a config, or how many they are; empty if it does not list them."""
+    codes = [code.strip() for code in found.split(",")] if isinstance(found, str) else found
+    if not isinstance(codes, list | tuple) or not codes:
+        return ""
+    if codes == ["all"]:
+        return "all languages"
+    return ", ".join(name_of(str(code)) for code in codes) if len(codes) <= MOST_NAMES else f"{len(codes)} languages"
 
 
 def compared_runs(folder: Path, scores: Mapping[str, HeadScores], others: Sequence[Path]) -> tuple[ComparedRun, ...]:
