@@ -1,6 +1,7 @@
 """The study of correlates: correlation of gains with distances and rankings, without running a model."""
 
 import csv
+import json
 import itertools
 import json
 import shlex
@@ -270,3 +271,15 @@ def test_both_folders_can_be_moved_together(gains: str, tmp_path: Path, monkeypa
         (tmp_path / name).rename(tmp_path / "elsewhere" / name)
     monkeypatch.chdir(Path(__file__).parent)
     assert CORRELATES.load(tmp_path / "elsewhere" / "run").correlates == study.correlates
+
+
+def test_another_targeted_study_in_the_folder_is_named(
+    gains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    CORRELATES.run(CorrelatesPlan("targeted"), "run")
+    traits = json.loads((tmp_path / "run" / "correlates.json").read_text())
+    traits["traits"]["xx"] = next(iter(traits["traits"].values()))
+    (tmp_path / "run" / "correlates.json").write_text(json.dumps(traits))
+    with pytest.raises(HeadwiseError, match="is another one, it has no language xx"):
+        CORRELATES.load(tmp_path / "run")

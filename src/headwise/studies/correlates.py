@@ -205,13 +205,18 @@ def load_correlates(folder: Path) -> CorrelatesStudy:
     """The study of correlates in a run folder.
 
     Raises:
-        HeadwiseError: There is none, it is not finished, or its targeted study is missing.
+        HeadwiseError: There is none, it is not finished, or its targeted study is missing or another one.
     """
     with read_figures(folder, FIGURES, FORMAT, VERSION) as data:
         found = tuple(Correlate(**each) for each in data["correlates"])
         known = [number for each in found for number in dataclasses.astuple(each)[1:] if number is not None]
         check_numbers(*known, *(cell for row in data["traits"].values() for cell in row.values() if cell is not None))
         targeted = load_targeted(Path(os.path.normpath(folder / data["gains"])))
+        if other := [code for code in data["traits"] if code not in targeted.languages]:
+            raise HeadwiseError(
+                f"{folder / FIGURES}: the study in {targeted.folder} is another one, it has no language {other[0]}: "
+                "run the correlates again with a new --out"
+            )
         return CorrelatesStudy(
             folder, targeted, data["mask"], data["source"], data["traits"], found, tuple(data["notes"])
         )

@@ -198,7 +198,7 @@ def gain_table(found: Found, effects: Effects) -> StudyTable:
     names = [part for name in own for part in ([f"{name}: off", name] if name != SOFT_MASK else [name])]
     columns = ("language", "bits/byte", "bits/char", *found.rankings, *([RANDOM] if effects.randoms else []), *names)
     note = (
-        f"Gains: bits per byte saved, in percent; {_MARKS}. Each ranking removes its {effects.count} lowest heads; "
+        f"Gains: bits per byte saved, in percent; {_MARKS}. Each ranking removes its lowest heads ({effects.count}); "
         f"{RANDOM} is the mean of {len(effects.randoms)} masks. harmful: decided by {found.method}; likely: by its "
         "values and standard errors; soft: a learned gate for every head."
     )
@@ -237,7 +237,7 @@ def matrix_table(effects: Effects, ranking: str) -> StudyTable:
     if effects.randoms:
         rows.append((RANDOM, *(effects.figure(other, *effects.randoms) for other in effects.languages)))
     note = (
-        f"Rows: the {effects.count} heads of a language are off, those whose values by {ranking} are most above "
+        f"Rows: the heads of a language ({effects.count}) are off, those whose values by {ranking} are most above "
         f"their mean in the other languages. Columns: bits per byte saved in that language, in percent; {_MARKS}."
     )
     title = f"the heads of one language are off, by {ranking}"
@@ -271,7 +271,7 @@ def steering_table(effects: Effects) -> StudyTable:
             rows.append((code, place, *(Figure(t.difference, t.difference, t.p_value, signed=True) for t in tests)))
     columns = ("heads of", "measured in", *(f"x {each:g}" for each in effects.scales))
     note = (
-        f"The {effects.count} heads of a language are scaled. own: bits per byte saved in that language; others: "
+        f"The heads of a language ({effects.count}) are scaled. own: bits per byte saved in that language; others: "
         f"mean over the other languages; in percent; {_MARKS}."
     )
     return StudyTable("steering", "the heads of one language are scaled", columns, tuple(rows), note)
@@ -337,8 +337,8 @@ def steering_plot(effects: Effects) -> CurvePlot:
             percent = tuple(round(100 * each) for each in effects.scales)
             curves.append(Curve(code, line, percent, *(tuple(each) for each in zip(*points, strict=True))))
     text = (
-        f"Bits per byte saved (%) on test data when the {effects.count} heads of one language (the title of each plot) "
-        "are scaled, with 95% intervals."
+        f"Bits per byte saved (%) on test data when the heads of one language ({effects.count}; the language is the "
+        "title of each plot) are scaled, with 95% intervals."
     )
     return CurvePlot("Steering by scaling heads", text, tuple(curves), "scale of the heads of the language, %")
 
@@ -371,7 +371,7 @@ def claims(found: Found, effects: Effects) -> tuple[Claim, ...]:
 def _gain_claims(found: Found, effects: Effects) -> list[Claim]:
     """Whether removing heads helps, and whether the method chooses them better than other rankings do."""
     main = effects.gain(effects.languages, found.method)
-    text = f"Removing the {effects.count} lowest heads by {found.method} makes texts more likely."
+    text = f"Removing the lowest heads ({effects.count}) by {found.method} makes texts more likely."
     checked = [above(text, effects.found, main)]
     others: dict[str, tuple[str, ...]] = {name: (name,) for name in found.rankings if name != found.method}
     if effects.randoms:
