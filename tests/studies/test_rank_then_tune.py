@@ -139,4 +139,4 @@ def test_mistakes_in_a_plan_are_named(fields: dict[str, Any], message: str) -> N
 def test_plans_have_sizes() -> None:
     sizes = {size: find_plan("rank-then-tune", [f"size={size}", "data=d"]) for size in ("tiny", "small", "full")}
     assert sizes["small"].others == sizes["full"].others == ("stars", "relevance", "l0", "soft")
-    assert len(sizes["small"].scoring.languages.split(",")) == 9
+    assert len(sizes["small"].scoring.languages.split(",")) == 6

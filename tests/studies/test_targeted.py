@@ -357,7 +357,7 @@ def test_mistakes_in_changes_are_named(change: str, message: str) -> None:
         (f"{PLAN}resamples: 0", "resamples: a whole number of at least 1, not 0"),
         (f"{PLAN}source: no", "'source' must be text, not False: put it in quotes"),
         (f"{PLAN}languages: [en, no]", r"'languages' must be text, not \['en', False\]"),
-        (f"{PLAN}budget: 2e4", "'budget' must be a number, not '2e4'"),
+        (f"{PLAN}budget: 2e", "'budget' must be a number, not '2e'"),
         (f"{PLAN}limit: 2.5", "'limit' must be a whole number or null, not 2.5"),
         (f"{PLAN}limit: 0", "limit: a whole number of at least 1, not 0"),
         (f"{PLAN}options: 3", "'options' must be a map of names and values, not 3"),

@@ -208,9 +208,9 @@ def _title(figure: Any, text: str) -> None:
 
 
 def _legend_below(figure: Any, axes: Iterable[Any]) -> None:
-    """One legend for all plots, below them; none for a single line."""
+    """One legend for all plots, below them."""
     lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
-    if len(lines) > 1:
+    if lines:
         figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=min(len(lines), 4))
 
 
