@@ -85,7 +85,8 @@ def test_one_legend_below_the_plots_names_the_curves_of_all_of_them() -> None:
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["stars", "michel"]
     assert [axis.get_legend() for axis in figure.axes] == [None, None]
-    assert not plot_curves(curves[:1], "accuracy").legends, "a single curve needs none"
+    [single] = plot_curves(curves[:1], "accuracy").legends
+    assert [text.get_text() for text in single.get_texts()] == ["stars"]
 
 
 def test_plots_of_curves_have_the_same_scale_also_where_levels_differ() -> None:
