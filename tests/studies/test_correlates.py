@@ -1,7 +1,6 @@
 """The study of correlates: correlation of gains with distances and rankings, without running a model."""
 
 import csv
-import json
 import itertools
 import json
 import shlex
