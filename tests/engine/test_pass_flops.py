@@ -22,7 +22,7 @@ from headwise.engine.cost import pass_flops
 def bert() -> Any:
     return BertForTokenClassification(
         BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
-                   num_labels=5)
+                   num_labels=5, attn_implementation="eager")  # transformers 4 cannot change it later
     )  # fmt: skip
 
 
