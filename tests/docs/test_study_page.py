@@ -4,8 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headwise.studies.tables import StudyTable
 from tools.study_page import CLAIMS, section
+
+from headwise.studies.tables import StudyTable
 
 
 def study_in(folder: Path) -> Any:
