@@ -253,6 +253,7 @@ def test_a_round_without_a_field_is_named(world: ScoringPlan, tmp_path: Path) ->
         ({"total": np.zeros(12), "squares": np.zeros(12)}, "round 1 of 'en': it has no field 'units'"),
         ({"total": np.zeros(12), "squares": np.zeros(12), "units": np.array(np.nan)}, "a cost or a time is nan"),
         ({"total": np.zeros(5), "squares": np.zeros(12), "units": np.array(8.0)}, "its arrays do not fit the run"),
+        ({"total": np.zeros((0, 1)), "squares": np.zeros(12), "units": np.array(8.0)}, "its arrays do not fit the run"),
     ):
         packed = save(changed)
         with contextlib.closing(sqlite3.connect(tmp_path / "run" / "journal.sqlite")) as journal, journal:

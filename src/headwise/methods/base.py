@@ -278,13 +278,16 @@ def method_steps(
     progress: RoundProgress | None = None,
 ) -> Steps[MethodRun]:
     """`run_method` as a task of `run_together`, so that rounds of several problems overlap; each round is a call."""
-    rounds, units, seconds, first_draw = method.start(problem, seed), 0.0, 0.0, 0
+    rounds, units, seconds, first_draw, kept = method.start(problem, seed), 0.0, 0.0, 0, None
     for kept in journal.rounds(stream) if journal is not None else ():
         with kept.replaying() as arrays:
             rounds.absorb(arrays)
             units += _amount(arrays["units"])
             seconds += _amount(arrays.get("seconds", np.zeros(())))
         first_draw = kept.first_draw + kept.draws
+    if kept is not None:
+        with kept.replaying():  # arrays of wrong shapes may be absorbed, and fail only here
+            rounds.scores(units, seed)
     number, start = journal.count(stream) if journal is not None else 0, time.monotonic()
     while not rounds.done and units + rounds.next_units <= budget.units:
         if budget.seconds is not None and time.monotonic() - start >= budget.seconds:
