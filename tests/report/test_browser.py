@@ -159,7 +159,7 @@ def test_a_click_on_a_head_opens_its_page(visit: Open, report: Path) -> None:
         "Removed by the masks of", "Roles", "Best relation",
     ]  # fmt: skip
     tab.page.keyboard.press("ArrowRight")
-    assert tab.text("#head-title").startswith("L3H6")
+    tab.page.locator("#head-title").filter(has_text="L3H6").wait_for()
     tab.page.keyboard.press("Escape")
     assert not tab.page.locator("#head-page").is_visible()
     assert "#" not in tab.page.url
@@ -167,6 +167,7 @@ def test_a_click_on_a_head_opens_its_page(visit: Open, report: Path) -> None:
 
 def test_a_link_opens_a_head_in_a_view(visit: Open, report: Path) -> None:
     tab = visit(report, "head=L11H0&language=th&view=decision")
+    tab.page.locator("#head-page").wait_for()
     assert tab.text("#head-title").startswith("L11H0")
     assert tab.text("#head-page .gain-label.chosen").split() == ["Thai", "th"]
     assert tab.page.locator("#view").input_value() == "decision"
@@ -205,8 +206,10 @@ def test_the_keyboard_moves_over_a_map(visit: Open, report: Path) -> None:
     assert tab.text("#tip").startswith("encoder.1.1 · Arabic\n")
     assert tab.page.locator("#live").text_content().startswith("encoder.1.1")
     tab.page.keyboard.press("Enter")
+    tab.page.locator("#head-page").wait_for()
     assert tab.text("#head-title").startswith("L1H1")
     tab.page.keyboard.press("Escape")
+    tab.page.locator("#head-page").wait_for(state="hidden")
     assert tab.run("() => document.activeElement.closest('figure').dataset.language") == "ar"
 
 
@@ -505,6 +508,7 @@ def test_right_to_left_text_stays_in_its_place(visit: Open, tmp_path: Path) -> N
 def test_a_large_report_draws_only_what_is_in_sight(visit: Open, tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", large_report())
     tab = visit(tmp_path / "report.html", "head=L20H15&language=my")
+    tab.page.locator("#head-page").wait_for()
     assert tab.text("#head-title").startswith("L20H15")
     drawn = tab.run("() => [...document.querySelectorAll('#maps svg')].filter((svg) => svg.firstChild).length")
     assert drawn < 50  # maps out of sight are not drawn
